@@ -1,0 +1,99 @@
+"""The encoder-decoder of "Attention Is All You Need" (Vaswani et al. 2017, figure 1) and every pair of that shape.
+
+    P(y_t | y_<t, x) = softmax(unembed(decode(y_<t, encode(x))))
+
+The encoder is a `Stack`; the decoder is a `Stack` or an attentional recurrent decoder. The independent twins are in `tests/twins.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from headway.models.state import State, Step
+from headway.nn.attend import ROUND
+from headway.nn.embed import Embed
+from headway.nn.mask import Causal, Full
+from headway.nn.trace import Trace
+
+PAD = 0
+"""The id that fills a batch's rows up; it is never a token of a text (`headway.text.tokenizer`)."""
+
+
+def positions_of(tokens: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
+    """0, 1, 2 ... over the tokens of each row, -1 over its padding, on whichever side that stands."""
+    real = tokens != PAD
+    return torch.where(real, real.cumsum(1) - 1, -1)
+
+
+def padded(rows: Sequence[Sequence[int]], device: torch.device) -> Int[Tensor, "B T"]:
+    """Rows as one tensor, filled with PAD on the right up to a multiple of 16."""
+    longest = max(len(row) for row in rows)
+    size = longest + (-longest % ROUND)
+    return torch.tensor([[*row, *[PAD] * (size - len(row))] for row in rows], device=device)
+
+
+class Seq2Seq(nn.Module):
+    """Source tokens and shifted target tokens in, logits of the next target token out."""
+
+    def __init__(
+        self, source_embed: Embed, target_embed: Embed, encoder: nn.Module, decoder: nn.Module, unembed: nn.Linear
+    ) -> None:
+        super().__init__()
+        self.source_embed, self.target_embed = source_embed, target_embed
+        self.encoder, self.decoder, self.unembed = encoder, decoder, unembed
+
+    @property
+    def vocab_size(self) -> int:
+        return self.unembed.out_features
+
+    def forward(
+        self, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"], trace: Trace | None = None
+    ) -> Float[Tensor, "B T V"]:
+        """source: ids, PAD-filled on either side; target: the decoder's input, the target shifted right behind the start token."""
+        context, context_positions = self.encode(source, trace)
+        positions = positions_of(target)
+        hidden = self.decoder(
+            self.target_embed(target, positions),
+            mask=Causal(),
+            positions=positions,
+            context=context,
+            context_positions=context_positions,
+            trace=trace.at("decoder") if trace else None,
+        )
+        return self.unembed(hidden)
+
+    def encode(self, source: Int[Tensor, "B S"], trace: Trace | None = None) -> tuple[Tensor, Tensor]:
+        """(B, S, D), and the positions (B, S) that say where it holds tokens."""
+        positions = positions_of(source)
+        x = self.source_embed(source, positions)
+        return self.encoder(
+            x, mask=Full(), positions=positions, trace=trace.at("encoder") if trace else None
+        ), positions
+
+    def start(self, sources: Sequence[Sequence[int]]) -> State:
+        """Encode each source once; one row per source, ready for the start token."""
+        context, context_positions = self.encode(padded(sources, self.unembed.weight.device))
+        lengths = torch.zeros(len(sources), dtype=torch.int64, device=context.device)
+        return State(self.decoder.start(context, context_positions), lengths)
+
+    def step(
+        self, state: State, tokens: Int[Tensor, "B T"], counts: Int[Tensor, " B"] | None = None, trace: Trace | None = None
+    ) -> Step:
+        """Read tokens; see `headway.models.state`."""
+        offsets = torch.arange(tokens.shape[1], device=tokens.device)
+        positions = state.lengths[:, None] + offsets
+        if counts is not None:
+            positions = torch.where(offsets < counts[:, None], positions, -1)
+        hidden = self.decoder(
+            self.target_embed(tokens, positions),
+            mask=Causal(),
+            positions=positions,
+            caches=state.layers,
+            trace=trace.at("decoder") if trace else None,
+        )
+        state.lengths = state.lengths + (tokens.shape[1] if counts is None else counts)
+        return Step(self.unembed(hidden), hidden)

@@ -1,0 +1,83 @@
+"""Masks are values: they say who may look where, as a function of positions, and the dispatch asks what they are.
+
+`mask.allows(q, k)` is True where a query at position q may look at a key at position k. Position -1 holds no token: `attend` hides such keys
+whatever the mask says, so padding travels in the positions and is no mask of its own. Combine with `&` and `|`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+
+class Mask:
+    """Abstract: one kind of view. Final kinds below."""
+
+    def allows(self, q: Int[Tensor, "B T"], k: Int[Tensor, "B S"]) -> Bool[Tensor, "B T S"]:
+        raise TypeError(f"{type(self).__name__} is abstract")
+
+    def parts(self) -> tuple[Mask, ...]:
+        """The simple masks this one is made of."""
+        return (self,)
+
+    def __and__(self, other: Mask) -> Mask:
+        return Both(self, other)
+
+    def __or__(self, other: Mask) -> Mask:
+        return Either(self, other)
+
+
+@dataclass(frozen=True)
+class Full(Mask):
+    """Every token sees every token."""
+
+    def allows(self, q: Int[Tensor, "B T"], k: Int[Tensor, "B S"]) -> Bool[Tensor, "B T S"]:
+        return (k >= 0)[:, None, :].expand(-1, q.shape[1], -1)
+
+
+@dataclass(frozen=True)
+class Causal(Mask):
+    """A token sees itself and what came before (Vaswani et al. 2017, section 3.2.3)."""
+
+    def allows(self, q: Int[Tensor, "B T"], k: Int[Tensor, "B S"]) -> Bool[Tensor, "B T S"]:
+        return k[:, None, :] <= q[:, :, None]
+
+
+@dataclass(frozen=True)
+class Window(Mask):
+    """A token sees those fewer than `size` positions away, on both sides; `Causal() & Window(size)` looks back only."""
+
+    size: int
+
+    def allows(self, q: Int[Tensor, "B T"], k: Int[Tensor, "B S"]) -> Bool[Tensor, "B T S"]:
+        return (q[:, :, None] - k[:, None, :]).abs() < self.size
+
+
+@dataclass(frozen=True)
+class Both(Mask):
+    """`a & b`."""
+
+    a: Mask
+    b: Mask
+
+    def allows(self, q: Int[Tensor, "B T"], k: Int[Tensor, "B S"]) -> Bool[Tensor, "B T S"]:
+        return self.a.allows(q, k) & self.b.allows(q, k)
+
+    def parts(self) -> tuple[Mask, ...]:
+        return self.a.parts() + self.b.parts()
+
+
+@dataclass(frozen=True)
+class Either(Mask):
+    """`a | b`."""
+
+    a: Mask
+    b: Mask
+
+    def allows(self, q: Int[Tensor, "B T"], k: Int[Tensor, "B S"]) -> Bool[Tensor, "B T S"]:
+        return self.a.allows(q, k) | self.b.allows(q, k)
+
+    def parts(self) -> tuple[Mask, ...]:
+        return self.a.parts() + self.b.parts()
