@@ -1,0 +1,430 @@
+"""The command line: parse, call the API, print. Data goes to stdout, words to stderr.
+
+Exit codes: 0 done, 1 the work failed, 2 the call or the config is wrong. Nothing heavy is imported until a command runs,
+so that every `--help` answers at once.
+"""
+
+import json
+import logging
+import os
+import sys
+import tomllib
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import IO, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+log = logging.getLogger("headway")
+
+
+class Device(StrEnum):
+    auto = "auto"
+    cpu = "cpu"
+    cuda = "cuda"
+
+
+class Dtype(StrEnum):
+    float32 = "float32"
+    bfloat16 = "bfloat16"
+
+
+class Stop(StrEnum):
+    first = "first"
+    exact = "exact"
+
+
+class Kind(StrEnum):
+    bpe = "bpe"
+    unigram = "unigram"
+
+
+ModelFolder = Annotated[str, typer.Argument(metavar="MODEL", help="A model folder or a run folder.")]
+TextFile = Annotated[str, typer.Argument(metavar="[FILE|-]", help="A text file (.gz too), or - for standard input.")]
+SourceFile = Annotated[str, typer.Option("--source", help="Source text, one sentence a line (.gz too).")]
+DeviceOption = Annotated[Device, typer.Option("--device", help="Where to compute; auto takes a GPU if there is one.")]
+ThreadsOption = Annotated[int | None, typer.Option("--threads", min=1, help="CPU threads; torch's choice by default.")]
+DtypeOption = Annotated[Dtype, typer.Option("--dtype", help="Number format of the computation.")]
+BeamOption = Annotated[int, typer.Option("--beam", min=1, help="Width of the beam; 1 is greedy.")]
+PenaltyOption = Annotated[float, typer.Option("--length-penalty", help="Alpha of the GNMT length penalty.")]
+StopOption = Annotated[
+    Stop, typer.Option("--stop", help="first: as many ended as the beam is wide; exact: none can win.")
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Only warnings and errors on stderr.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+class Commands(TyperGroup):
+    """Every command ends through here, so that each fault has one exit code and one voice."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+            return result
+        except (typer.Exit, typer.Abort):
+            raise
+        except BrokenPipeError:
+            # Whoever read us (`| head`) has enough. Python would complain once more when it flushes at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
+        except KeyboardInterrupt:
+            print("stopped", file=sys.stderr)
+            raise typer.Exit(1) from None
+        except ValueError as error:
+            print(f"headway: {error}", file=sys.stderr)
+            raise typer.Exit(2) from error
+        except (OSError, ArithmeticError, MemoryError) as error:
+            print(f"headway: the work failed: {error or type(error).__name__}", file=sys.stderr)
+            raise typer.Exit(1) from error
+        except (RuntimeError, AssertionError, LookupError, TypeError, AttributeError):
+            # Our own fault, or the machine's: whoever mends it needs to see where.
+            traceback.print_exc()
+            raise typer.Exit(1) from None
+
+
+app = typer.Typer(
+    name="headway",
+    help="Train your own Transformer from the files you have, and serve it.",
+    cls=Commands,
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+tokenizer_app = typer.Typer(
+    help="Train a tokenizer, or use one on its own.", no_args_is_help=True, rich_markup_mode=None
+)
+app.add_typer(tokenizer_app, name="tokenizer")
+
+
+def speak(quiet: bool) -> None:
+    """Words of the package go to stderr as plain lines."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    log.handlers[:] = [handler]
+    log.propagate = False
+    log.setLevel(logging.WARNING if quiet else logging.INFO)
+
+
+def overrides(settings: list[str]) -> dict[str, Any]:
+    """`a.b=c` each: c as TOML reads it, or else a plain string."""
+    found: dict[str, Any] = {}
+    for setting in settings:
+        path, equals, value = setting.partition("=")
+        if not equals or not path.strip():
+            raise ValueError(f"--set {setting}: write it as path=value, such as --set train.steps=100")
+        try:
+            found[path.strip()] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            found[path.strip()] = value
+    return found
+
+
+@contextmanager
+def output(path: str | None) -> Iterator[IO[bytes]]:
+    """Standard output, or a file that appears only when it is whole. Entered before the work, so that a bad path is said first."""
+    if path in (None, "-"):
+        yield sys.stdout.buffer
+        return
+    target = Path(path)
+    whole = not target.exists() or target.is_file()
+    part = target.with_name(f"{target.name}.part") if whole else target
+    try:
+        if target.exists() and not os.access(target, os.W_OK):
+            raise PermissionError(f"no permission to write {target}")
+        file = part.open("wb")
+    except OSError as error:
+        raise ValueError(
+            f"{path}: cannot be written ({error.strerror or error}); give -o a file in a folder that you may write"
+        ) from None
+    try:
+        with file:
+            yield file
+        if whole:
+            part.replace(target)
+    finally:
+        if whole:
+            part.unlink(missing_ok=True)
+
+
+def lines_of(path: str) -> Iterator[str]:
+    from headway.data.corpus import iter_lines, read_lines
+
+    return iter_lines(sys.stdin.buffer) if path == "-" else iter(read_lines(path))
+
+
+def print_json(value: Any) -> None:
+    print(json.dumps(value, ensure_ascii=False))
+
+
+@app.command()
+def demo(
+    pair: Annotated[str, typer.Option("--pair", help="Languages of the built-in phrasebook.")] = "en-de",
+    out: Annotated[
+        str | None, typer.Option("--out", "-o", help="Folder for data and run; demo-PAIR by default.")
+    ] = None,
+    settings: Annotated[list[str] | None, typer.Option("--set", help="Override the recipe: path=value.")] = None,
+    device: DeviceOption = Device.auto,
+    threads: ThreadsOption = None,
+    quiet: QuietOption = False,
+) -> None:
+    """Train on the built-in phrasebook, evaluate, translate; minutes on two cores."""
+    speak(quiet)
+    from headway import api
+
+    api.demo(pair, out or f"demo-{pair}", set=overrides(settings or []), device=device, threads=threads)
+
+
+@app.command()
+def train(
+    recipe: Annotated[
+        str | None, typer.Argument(metavar="[RECIPE|NAME]", help="A TOML file, or one shipped by name.")
+    ] = None,
+    source: Annotated[str | None, typer.Option("--source", help="Source side of your own pair of files.")] = None,
+    target: Annotated[str | None, typer.Option("--target", help="Target side, line by line.")] = None,
+    out: Annotated[str | None, typer.Option("--out", "-o", help="The run folder.")] = None,
+    preset: Annotated[str | None, typer.Option("--preset", help="Model size, such as transformer-tiny.")] = None,
+    settings: Annotated[list[str] | None, typer.Option("--set", help="Override the recipe: path=value.")] = None,
+    init: Annotated[str | None, typer.Option("--init", help="Start from this model's weights and tokenizer.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where the run in --out was interrupted.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a run that is already in --out.")] = False,
+    device: DeviceOption = Device.auto,
+    threads: ThreadsOption = None,
+    dtype: Annotated[Dtype | None, typer.Option("--dtype", help="Same as --set train.dtype=...")] = None,
+    quiet: QuietOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Train from two parallel files or a recipe; ends with a score and the next command."""
+    speak(quiet)
+    changes = overrides(settings or [])
+    if dtype is not None:
+        changes["train.dtype"] = str(dtype)
+    if preset is not None:
+        changes["model"] = preset
+    if recipe is not None and (source or target):
+        raise ValueError("give either a recipe or --source and --target; a recipe names its files under [data]")
+    if recipe is None and not (source and target) and not resume:
+        raise ValueError("nothing to train on: give --source and --target, or a recipe (`headway init DIR` writes one)")
+    from headway import api
+
+    result = api.train(
+        recipe,
+        source=source,
+        target=target,
+        out=out,
+        set=changes,
+        init=init,
+        resume=resume,
+        force=force,
+        device=device,
+        threads=threads,
+    )
+    if as_json:
+        print_json(result)
+    else:
+        for name, value in result.items():
+            print(f"{name} = {value}")
+
+
+@app.command()
+def translate(
+    model: ModelFolder,
+    file: TextFile = "-",
+    out: Annotated[str | None, typer.Option("-o", "--out", help="Write here instead of standard output.")] = None,
+    beam: BeamOption = 4,
+    length_penalty: PenaltyOption = 0.6,
+    stop: StopOption = Stop.first,
+    nbest: Annotated[int, typer.Option("--nbest", min=1, help="Print N for each line: number, score, text.")] = 1,
+    device: DeviceOption = Device.auto,
+    threads: ThreadsOption = None,
+    dtype: DtypeOption = Dtype.float32,
+    quiet: QuietOption = False,
+) -> None:
+    """Translate text line by line: as many lines out as in, in order."""
+    speak(quiet)
+    with output(out) as sink:
+        lines = lines_of(file)
+        from headway import api
+
+        loaded = api.load(model, device=device, dtype=dtype, threads=threads)
+        alone = file == "-" and sys.stdin.isatty()
+        number = 0
+        for results in loaded.stream(
+            lines, beam=beam, length_penalty=length_penalty, stop=stop, n_best=nbest, lines_at_once=1 if alone else None
+        ):
+            number += 1
+            if nbest == 1:
+                sink.write(f"{results[0].text}\n".encode())
+            else:
+                sink.writelines(f"{number}\t{result.score:.6f}\t{result.text}\n".encode() for result in results)
+            if alone:
+                sink.flush()
+        sink.flush()
+
+
+@app.command()
+def evaluate(
+    model: ModelFolder,
+    source: SourceFile,
+    reference: Annotated[str, typer.Option("--reference", help="Reference translations, line by line.")],
+    beam: BeamOption = 4,
+    length_penalty: PenaltyOption = 0.6,
+    stop: StopOption = Stop.first,
+    device: DeviceOption = Device.auto,
+    threads: ThreadsOption = None,
+    quiet: QuietOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Translate a source file and score it against a reference: BLEU with its signature, chrF, TER, length ratio."""
+    speak(quiet)
+    from headway import api
+
+    scores = api.evaluate(
+        model,
+        source,
+        reference,
+        beam=beam,
+        length_penalty=length_penalty,
+        stop=stop,
+        device=device,
+        threads=threads,
+    )
+    print_json(scores) if as_json else print(api.scores_text(scores))
+
+
+@app.command()
+def score(
+    model: ModelFolder,
+    source: SourceFile,
+    target: Annotated[str, typer.Option("--target", help="Target text to score, line by line.")],
+    device: DeviceOption = Device.auto,
+    threads: ThreadsOption = None,
+    quiet: QuietOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """The model's log-probability of each target line given its source; with --json also of each token."""
+    speak(quiet)
+    from headway import api
+    from headway.data.corpus import read_pairs
+
+    pairs = read_pairs(source, target)
+    loaded = api.load(model, device=device, threads=threads)
+    for result in loaded.score(pairs):
+        if as_json:
+            print_json({"logprob": result.logprob, "tokens": result.tokens, "token_logprobs": result.token_logprobs})
+        else:
+            print(f"{result.logprob:.6f}")
+
+
+@app.command()
+def show(
+    what: Annotated[str, typer.Argument(metavar="MODEL|PRESET|RECIPE", help="A folder, a named size, or a recipe.")],
+    vocab_size: Annotated[int | None, typer.Option("--vocab-size", min=5, help="For a preset: its vocabulary.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Parameters by part, FLOPs per target token, cache bytes per target token; needs no weights."""
+    speak(quiet=False)
+    from headway import api
+
+    shown = api.show(what, vocab_size=vocab_size)
+    print_json(shown) if as_json else print(api.show_text(shown))
+
+
+@app.command()
+def init(folder: Annotated[str, typer.Argument(metavar="DIR", help="A new folder.")]) -> None:
+    """Write a recipe to start from, every choice in it explained."""
+    speak(quiet=False)
+    from headway import api
+
+    path = api.init(folder)
+    log.info("wrote %s; name your two files in it, then: headway train %s --out %s", path, path, Path(folder) / "run")
+
+
+@app.command()
+def average(
+    runs: Annotated[
+        list[str], typer.Argument(metavar="RUN...", help="Run folders (their kept checkpoints) or models.")
+    ],
+    out: Annotated[str, typer.Option("--out", "-o", help="Folder of the averaged model.")],
+    last: Annotated[int | None, typer.Option("--last", min=1, help="Of each run only its last N checkpoints.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a model that is already in --out.")] = False,
+) -> None:
+    """Average the weights of checkpoints into one model."""
+    speak(quiet=False)
+    from headway import api
+
+    count = api.average(runs, out, last=last, force=force)
+    log.info("averaged %d sets of weights into %s; next: headway translate %s -", count, out, out)
+
+
+@tokenizer_app.command("train")
+def tokenizer_train(
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Text files (.gz too).")],
+    out: Annotated[str, typer.Option("--out", "-o", help="Where to write tokenizer.json.")],
+    vocab_size: Annotated[int, typer.Option("--vocab-size", min=5, help="Number of pieces.")] = 8000,
+    kind: Annotated[
+        Kind, typer.Option("--kind", help="bpe: byte-level, lossless; unigram: likeliest pieces.")
+    ] = Kind.bpe,
+) -> None:
+    """Train one joint vocabulary on text files."""
+    speak(quiet=False)
+    from headway.config import BPEConfig, UnigramConfig
+    from headway.data.corpus import read_lines
+    from headway.text.tokenizer import Tokenizer
+
+    with output(out):
+        pass  # a bad path is said before the work, not after it
+    texts = [line for file in files for line in read_lines(file)]
+    config = {Kind.bpe: BPEConfig, Kind.unigram: UnigramConfig}[kind](vocab_size=vocab_size)
+    trained = Tokenizer.train(texts, config)
+    trained.save(Path(out))
+    log.info("wrote %s: %d pieces from %d lines", out, trained.vocab_size, len(texts))
+
+
+def load_tokenizer(path: str) -> Any:
+    from headway.text.tokenizer import Tokenizer
+
+    return Tokenizer.load(Path(path) / "tokenizer.json" if Path(path).is_dir() else Path(path))
+
+
+TokenizerFile = Annotated[
+    str, typer.Argument(metavar="TOKENIZER", help="A tokenizer.json, or a folder that holds one.")
+]
+
+
+@tokenizer_app.command("encode")
+def tokenizer_encode(tokenizer: TokenizerFile, file: TextFile = "-") -> None:
+    """Text in, numbers of its pieces out, line by line."""
+    speak(quiet=False)
+    loaded = load_tokenizer(tokenizer)
+    for line in lines_of(file):
+        print(*loaded.encode(line))
+
+
+@tokenizer_app.command("decode")
+def tokenizer_decode(tokenizer: TokenizerFile, file: TextFile = "-") -> None:
+    """Numbers in, text out, line by line."""
+    speak(quiet=False)
+    loaded = load_tokenizer(tokenizer)
+    for number, line in enumerate(lines_of(file), 1):
+        try:
+            ids = [int(word) for word in line.split()]
+        except ValueError:
+            raise ValueError(f"line {number}: {line[:60]!r} is not a list of numbers") from None
+        unknown = [token for token in ids if not 0 <= token < loaded.vocab_size]
+        if unknown:
+            raise ValueError(f"line {number}: {unknown[0]} is no piece; the vocabulary has {loaded.vocab_size}")
+        sys.stdout.buffer.write(f"{loaded.decode_line(ids)[0]}\n".encode())
+
+
+def main() -> None:
+    app(prog_name="headway")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Measuring what a model says against what it should have said."""

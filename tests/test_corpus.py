@@ -1,0 +1,217 @@
+"""Readers: a line ends at a line feed and nowhere else, nothing is lost in silence, and every fault says its place."""
+
+import gzip
+import io
+import os
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headway.data.corpus import hold_out, iter_lines, read_lines, read_pairs
+
+
+@pytest.fixture(params=["text.en", "text.en.gz"])
+def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    return tmp_path / request.param
+
+
+def write(path: Path, content: bytes) -> Path:
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+READ = {
+    "the last line feed makes no line": (b"a\nb\n", ["a", "b"]),
+    "a last line without one is a line": (b"a\nb", ["a", "b"]),
+    "empty lines are lines": (b"\na\n\n\n", ["", "a", "", ""]),
+    "one line feed is one empty line": (b"\n", [""]),
+    "duplicates stay, in order": (b"b\na\nb\nb\n", ["b", "a", "b", "b"]),
+    "CRLF reads as LF": (b"a\r\n\r\nb\r\n", ["a", "", "b"]),
+    "one carriage return is dropped at an end": (b"a\r\r\nb\r", ["a\r", "b"]),
+    "carriage returns within a line stay": (b"a\rb\n", ["a\rb"]),
+    "the mark is dropped at the start": (b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n", ["a", "\ufeffb"]),
+    "a mark before a line feed is an empty line": (b"\xef\xbb\xbf\na\n", ["", "a"]),
+    "a mark before CRLF": (b"\xef\xbb\xbf\r\na\r\n", ["", "a"]),
+    "NUL stays": (b"a\x00b\nc\n", ["a\x00b", "c"]),
+    "other separators stay": (
+        "a\u2028b\u2029c\x85d\x0be\x0cf\x1cg\x1dh\x1ei\n".encode(),
+        ["a\u2028b\u2029c\x85d\x0be\x0cf\x1cg\x1dh\x1ei"],
+    ),
+    "spaces stay": (b"  a  \n\t\n", ["  a  ", "\t"]),
+    "control tokens are text": (b"<s> a </s>\n<pad>\n", ["<s> a </s>", "<pad>"]),
+    "a megabyte in one line": (b"x" * 1_000_000 + b"\ny", ["x" * 1_000_000, "y"]),
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_lines_are_read_as_they_are(name: str, path: Path) -> None:
+    content, lines = READ[name]
+    assert read_lines(write(path, content)) == lines
+    assert list(iter_lines(io.BytesIO(content))) == lines
+
+
+@given(lines=st.lists(st.text().map(lambda text: text.replace("\n", "").rstrip("\r"))))
+def test_any_lines_come_back(lines: list[str]) -> None:
+    stream = io.BytesIO(b"\xef\xbb\xbf" + "".join(f"{line}\n" for line in lines).encode())
+    assert list(iter_lines(stream)) == lines
+
+
+def test_a_stream_gives_each_line_before_the_next_is_there() -> None:
+    reader, writer = os.pipe()
+    with open(reader, "rb") as stream, open(writer, "wb", buffering=0) as out:
+        lines = iter_lines(stream)
+        for text in ("one", "", "two"):
+            out.write(f"{text}\n".encode())
+            assert next(lines) == text
+
+
+def test_an_empty_stream_has_no_lines() -> None:
+    assert list(iter_lines(io.BytesIO(b""))) == []
+    assert list(iter_lines(io.BytesIO(b"\xef\xbb\xbf"))) == []
+
+
+def test_a_stream_gives_the_lines_before_a_fault_and_then_says_where() -> None:
+    lines = iter_lines(io.BytesIO(b"\xef\xbb\xbfone\ntwo\xfc\nthree\n"), "my pipe")
+    assert next(lines) == "one"
+    with pytest.raises(ValueError, match=r"my pipe: line 2, byte 3 of the line, byte 10 of the file .*0xFC"):
+        next(lines)
+
+
+FAULTS = {
+    "not UTF-8": (
+        b"fine\nM\xe4nner\nfine\n",
+        r"line 2, byte 1 of the line, byte 6 of the file \(from 0\): 0xE4 .*iconv",
+    ),
+    "cut off in a character": (b"\xef\xbb\xbfa\xe3\x81", r"line 1, byte 4 of the line, byte 4 of the file"),
+    "a surrogate in UTF-8": (b"\xed\xa0\x80\n", r"line 1, byte 0 .*0xED"),
+    "empty": (b"", r"is empty"),
+    "UTF-16": ("Männer\n".encode("utf-16"), r"UTF-16.*iconv"),
+    "UTF-16 without a mark": ("Two men walk.\n".encode("utf-16-le"), r"UTF-16.*iconv"),
+    "binary": (b"\x7fELF\x02\x01\x01" + bytes(99), r"no text"),
+    "an image": (b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x01\xff" * 9, r"line 1, byte 0 .*0x89 is not UTF-8"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_what_is_no_text_is_refused_with_file_place_and_remedy(name: str, path: Path) -> None:
+    content, told = FAULTS[name]
+    with pytest.raises(ValueError, match=told) as error:
+        read_lines(write(path, content))
+    assert str(path) in str(error.value)
+
+
+def test_many_bad_lines_are_shown_in_part_and_counted(path: Path) -> None:
+    write(path, b"ok\n" + b"\xff\n" * 1_234)
+    with pytest.raises(ValueError, match=r"1,231 more lines are not UTF-8") as error:
+        read_lines(path)
+    assert str(error.value).count("\n") == 3
+
+
+def test_a_missing_file_is_refused_by_name(path: Path) -> None:
+    with pytest.raises(ValueError, match=r"text\.en.*there is no such file"):
+        read_lines(path)
+
+
+def test_a_folder_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="is a folder") as error:
+        read_lines(tmp_path)
+    assert str(tmp_path) in str(error.value)
+
+
+def test_an_unreadable_file_is_refused_by_name(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(path, b"a\n")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", refuse)  # chmod would not stop root
+    with pytest.raises(ValueError, match=r"text\.en.*may not be read by this user"):
+        read_lines(path)
+
+
+@pytest.mark.parametrize("content", [b"plain text\n", gzip.compress(b"text\n" * 999)[:-9], gzip.compress(b"a\n")[:7]])
+def test_a_damaged_gz_file_is_refused_by_name(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "text.gz"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"text\.gz: is damaged or no gzip file"):
+        read_lines(path)
+
+
+def test_a_gz_file_under_another_name_is_refused_with_the_right_name(tmp_path: Path) -> None:
+    path = tmp_path / "text.en"
+    path.write_bytes(gzip.compress(b"a\n"))
+    with pytest.raises(ValueError, match=r"is compressed. Name it text\.en\.gz"):
+        read_lines(path)
+
+
+def test_pairs_are_lines_with_the_same_number(tmp_path: Path) -> None:
+    source, target = (
+        write(tmp_path / "a.en", b"a\n\nb\na\n"),
+        write(tmp_path / "a.de.gz", b"A\r\nX\r\nB\r\n\xc3\x84\r\n"),
+    )
+    assert read_pairs(source, target) == [("a", "A"), ("", "X"), ("b", "B"), ("a", "Ä")]
+
+
+def test_unequal_counts_are_refused_with_both(tmp_path: Path) -> None:
+    source, target = write(tmp_path / "a.en", b"a\nb\nc\n"), write(tmp_path / "a.de", b"a\n\nb\nc\n")
+    with pytest.raises(ValueError, match=r"a\.en has 3 lines and .*a\.de has 4"):
+        read_pairs(source, target)
+    with pytest.raises(ValueError, match=r"a\.de has 4 lines and .*a\.en has 3"):
+        read_pairs(target, source)
+
+
+def test_the_faults_of_both_files_are_said_at_once(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"(?s)a\.en: line 1.*a\.de: there is no such file"):
+        read_pairs(write(tmp_path / "a.en", b"\xff\n"), tmp_path / "a.de")
+
+
+def pairs_of(count: int) -> list[tuple[str, str]]:
+    return [(f"source {number}", f"target {number}") for number in range(count)]
+
+
+def test_the_holdout_is_the_share_and_parts_the_pairs() -> None:
+    train, valid = hold_out(pairs_of(1_000))
+    assert len(valid) == 50
+    assert sorted([*train, *valid]) == list(range(1_000))
+    assert np.all(np.diff(train) > 0)
+    assert np.all(np.diff(valid) > 0)
+
+
+def test_the_holdout_is_no_more_than_the_most() -> None:
+    assert len(hold_out(pairs_of(1_000), share=0.5, most=17)[1]) == 17
+
+
+def test_the_holdout_does_not_depend_on_order_or_targets() -> None:
+    pairs = pairs_of(300) + pairs_of(40)
+    held = {pairs[index][0] for index in hold_out(pairs)[1]}
+    random.Random(5).shuffle(pairs)
+    changed = [(source, target + "!") for source, target in pairs]
+    assert {changed[index][0] for index in hold_out(changed)[1]} == held
+
+
+def test_a_larger_holdout_holds_what_a_smaller_one_held() -> None:
+    assert set(hold_out(pairs_of(1_000), share=0.03)[1]) < set(hold_out(pairs_of(1_000), share=0.2)[1])
+
+
+@given(sources=st.lists(st.sampled_from("abcdefgh"), min_size=2).filter(lambda sources: len(set(sources)) > 1))
+def test_the_holdout_keeps_the_same_source_on_one_side_and_leaves_some_on_both(sources: list[str]) -> None:
+    pairs = [(source, str(number)) for number, source in enumerate(sources)]
+    train, valid = hold_out(pairs)
+    assert len(train)
+    assert len(valid)
+    assert not {pairs[index][0] for index in train} & {pairs[index][0] for index in valid}
+
+
+def test_the_holdout_takes_no_pair_with_an_empty_side() -> None:
+    pairs = [("", "a"), ("b", " "), ("c", "c"), ("d", "d"), ("", "")]
+    assert set(hold_out(pairs, share=0.9)[1]) <= {2, 3}
+
+
+@pytest.mark.parametrize("pairs", [[], [("a", "b")], [("a", "b"), ("a", "c")], [("a", "b"), ("", "c")]])
+def test_one_source_cannot_be_held_out(pairs: list[tuple[str, str]]) -> None:
+    with pytest.raises(ValueError, match="two or more different source lines"):
+        hold_out(pairs)
