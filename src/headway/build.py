@@ -92,7 +92,9 @@ def build_stack(stack: StackConfig, config: Seq2SeqConfig, *, mask: Mask, cross:
         if reason is not None:
             raise ValueError(f"{where}.layers[{i}].mixer = {layer.mixer.kind}: it {reason}; choose another mixer there")
         layers.append(build_block(layer, config, mixer, build_cross(layer, config.dim) if cross else None))
-    return Stack(layers, build_norm(stack.layers[-1].norm or LayerNormConfig(), config.dim) if stack.final_norm else None)
+    return Stack(
+        layers, build_norm(stack.layers[-1].norm or LayerNormConfig(), config.dim) if stack.final_norm else None
+    )
 
 
 def build_norm(norm: LayerNormConfig, dim: int) -> nn.Module:

@@ -81,7 +81,11 @@ class Seq2Seq(nn.Module):
         return State(self.decoder.start(context, context_positions), lengths)
 
     def step(
-        self, state: State, tokens: Int[Tensor, "B T"], counts: Int[Tensor, " B"] | None = None, trace: Trace | None = None
+        self,
+        state: State,
+        tokens: Int[Tensor, "B T"],
+        counts: Int[Tensor, " B"] | None = None,
+        trace: Trace | None = None,
     ) -> Step:
         """Read tokens; see `headway.models.state`."""
         offsets = torch.arange(tokens.shape[1], device=tokens.device)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from headway.nn.attend import ROUND
@@ -52,7 +52,7 @@ def nbytes(*tensors: Tensor) -> int:
     return sum(t.untyped_storage().nbytes() for t in tensors)
 
 
-def _grow(x: Tensor, dim: int, size: int, value: float = 0) -> Tensor:
+def _grow(x: Tensor, dim: int, size: int, value: int = 0) -> Tensor:
     """`x` with `dim` lengthened to `size`."""
     pad = [0, 0] * (x.dim() - 1 - dim) + [0, size - x.shape[dim]]
     return F.pad(x, pad, value=value) if size > x.shape[dim] else x
@@ -179,7 +179,9 @@ class WindowCache(Cache):
         held = self.positions[row]
         keep = ((held >= max(0, upto - self.window)) & (held < upto)).nonzero()[:, 0]
         if len(keep) < min(upto, self.window):
-            raise ValueError(f"upto = {upto}: this window cache no longer holds what came before; save at the present length or mark() before it")
+            raise ValueError(
+                f"upto = {upto}: this window cache no longer holds what came before; save at the present length or mark() before it"
+            )
         keep = keep[held[keep].argsort()]
         return {"k": self.k[row, :, keep], "v": self.v[row, :, keep], "positions": held[keep]}
 
@@ -230,7 +232,9 @@ class RecurrentCache(Cache):
         moments = self.snapshots or [(self.lengths, self.state)]
         hit = torch.stack([n for n, _ in moments]) == lengths
         if not bool(hit.any(0).all()):
-            raise ValueError(f"lengths = {lengths.tolist()}: a recurrent state only goes back to lengths it has had since mark()")
+            raise ValueError(
+                f"lengths = {lengths.tolist()}: a recurrent state only goes back to lengths it has had since mark()"
+            )
         moment = len(moments) - 1 - hit.flip(0).int().argmax(0)
         rows = torch.arange(len(lengths), device=lengths.device)
         return {name: torch.stack([s[name] for _, s in moments])[moment, rows] for name in self.state}
@@ -269,13 +273,13 @@ class SourceCache:
         self.seat = same.sum(1)
         self.seats = int(self.seat.max()) + 1 if len(source_of) else 0
 
-    def gather(self, x: Float[Tensor, "R ..."]) -> Float[Tensor, "U G ..."]:
+    def gather(self, x: Shaped[Tensor, "R ..."]) -> Shaped[Tensor, "U G ..."]:
         """Rows to their groups; an empty seat holds zeros."""
         grouped = x.new_zeros(self.positions.shape[0], self.seats, *x.shape[1:])
         grouped[self.source_of, self.seat] = x
         return grouped
 
-    def scatter(self, grouped: Float[Tensor, "U G ..."]) -> Float[Tensor, "R ..."]:
+    def scatter(self, grouped: Shaped[Tensor, "U G ..."]) -> Shaped[Tensor, "R ..."]:
         """The inverse of `gather`."""
         return grouped[self.source_of, self.seat]
 
@@ -293,7 +297,8 @@ class SourceCache:
         size = max(c.positions.shape[1] for c in caches)
         # The time axis of every tensor is its last but one, as in (U, S, D) and (U, H, S, K).
         self.tensors = {
-            name: torch.cat([_grow(c.tensors[name], x.dim() - 2, size) for c in caches]) for name, x in self.tensors.items()
+            name: torch.cat([_grow(c.tensors[name], x.dim() - 2, size) for c in caches])
+            for name, x in self.tensors.items()
         }
         starts = [sum(c.positions.shape[0] for c in caches[:i]) for i in range(len(caches))]
         source_of = torch.cat([c.source_of + start for c, start in zip(caches, starts, strict=True)])

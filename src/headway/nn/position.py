@@ -38,7 +38,9 @@ class Learned(nn.Module):
     def forward(self, x: Float[Tensor, "B T D"], positions: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
         longest = int(positions.max()) + 1
         if longest > self.max_len:
-            raise ValueError(f"{longest} tokens, but position.max_len = {self.max_len}: shorten the text, or train with sinusoid positions")
+            raise ValueError(
+                f"{longest} tokens, but position.max_len = {self.max_len}: shorten the text, or train with sinusoid positions"
+            )
         return x + self.table(positions.clamp(min=0))
 
 

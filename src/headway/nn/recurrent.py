@@ -163,7 +163,9 @@ class RNNSearchDecoder(nn.Module):
                 trace.at("layers.0").at("cross").record("weights", weights[:, None, None, :])
         return torch.stack(out, 1)
 
-    def _look(self, s: Float[Tensor, "B D"], keys: Float[Tensor, "B S A"], seen: Int[Tensor, "B S"]) -> Float[Tensor, "B S"]:
+    def _look(
+        self, s: Float[Tensor, "B D"], keys: Float[Tensor, "B S A"], seen: Int[Tensor, "B S"]
+    ) -> Float[Tensor, "B S"]:
         energies = self.energy(torch.tanh(self.query(s)[:, None] + keys))[..., 0]
         return energies.masked_fill(seen < 0, torch.finfo(energies.dtype).min).softmax(-1)
 
