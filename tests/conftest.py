@@ -1,6 +1,9 @@
 """What every test gets: shape annotations that are checked as the code runs, and the way to real corpora."""
 
+import io
 import os
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -19,3 +22,66 @@ def corpora() -> Path:
     if not Path(folder).is_dir():
         pytest.fail(f"HEADWAY_DATA = {folder!r} is not a folder")
     return Path(folder)
+
+
+@dataclass(frozen=True)
+class Toy:
+    """A small corpus, and a run that was trained on it for a moment: enough to walk every path."""
+
+    data: Path
+    run: Path
+    settings: tuple[str, ...]
+
+    def options(self) -> list[str]:
+        return [word for setting in self.settings for word in ("--set", setting)]
+
+
+TOY_SETTINGS = (
+    "train.steps=2",
+    "train.batch_tokens=600",
+    "train.save_every=1",
+    "train.validate_every=2",
+    "model.dim=16",
+    "search.max_extra=3",
+    "search.beam=2",
+)
+
+
+@pytest.fixture(scope="session")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
+    from headway import api, cli
+    from headway.data import phrasebook
+
+    folder = tmp_path_factory.mktemp("toy")
+    for name, part in (("train", slice(0, 300)), ("test", slice(300, 307))):
+        pairs = phrasebook.generate(307, seed=5)[part]
+        (folder / f"{name}.en").write_text("".join(f"{pair.source}\n" for pair in pairs), encoding="utf-8")
+        (folder / f"{name}.de").write_text("".join(f"{pair.target}\n" for pair in pairs), encoding="utf-8")
+    api.train(
+        source=folder / "train.en",
+        target=folder / "train.de",
+        out=folder / "run",
+        set=cli.overrides(list(TOY_SETTINGS)),
+        device="cpu",
+        quiet=True,
+    )
+    return Toy(folder, folder / "run", TOY_SETTINGS)
+
+
+@pytest.fixture
+def headway(
+    capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., tuple[int, str, str]]:
+    """Runs a command line in this process: (exit code, stdout, stderr)."""
+    from headway import cli
+
+    def call(*words: object, stdin: bytes = b"") -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8"))
+        capsysbinary.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            cli.app([str(word) for word in words], prog_name="headway")
+        out, err = capsysbinary.readouterr()
+        code = ended.value.code
+        return (code if isinstance(code, int) else 0), out.decode(), err.decode()
+
+    return call

@@ -44,7 +44,7 @@ class Toy(nn.Module):
         self.out.weight = self.embed.weight
 
     def forward(self, source: Tensor, target_in: Tensor) -> Tensor:
-        x = self.embed(target_in) + self.embed(source).mean(1, keepdim=True)
+        x = self.embed(target_in) + (self.embed(source) * (source != 0)[..., None]).sum(1, keepdim=True)
         return self.out(self.dropout(self.mix(x).tanh()))
 
 
@@ -98,12 +98,13 @@ def validation_loss(model: nn.Module, step: int) -> dict[str, float]:
         return {"loss": nn.functional.cross_entropy(logits.flatten(0, 1), batch.target_out.flatten()).item()}
 
 
-def run_toy(path: Path, config: TrainConfig, resume: bool = False) -> None:
+def run_toy(path: Path, config: TrainConfig, resume: bool = False, progress: Silence | None = None) -> None:
     """What a person's command does: open, build, train, write the weights."""
     with open_run(path, resume=resume) as run:
         torch.manual_seed(config.seed)
         model = Toy()
-        train(model, ToyLoader(), config, run, validate=validation_loss, device="cpu", progress=Silence())
+        progress = progress or Silence()
+        train(model, ToyLoader(), config, run, validate=validation_loss, device="cpu", progress=progress)
         write_tensors(path / "final.safetensors", module_tensors(model))
 
 
@@ -113,7 +114,7 @@ def evidence(path: Path) -> dict[str, bytes]:
     return {str(file.relative_to(path)): file.read_bytes() for file in files if file.is_file()}
 
 
-# ------------------------------------------------- a child that dies at the n-th time it touches the disk or the weights
+# --------------------------------------------- a child that dies at the n-th time it touches the disk or the weights
 
 EVENTS = ["os.fsync", "os.replace", "shutil.rmtree", "torch.optim.Adam.step", "headway.train.log.RunLog.write"]
 
@@ -213,9 +214,8 @@ def test_ctrl_c_finishes_the_update_saves_and_the_resumed_run_is_the_unbroken_on
     for number in (signal.SIGINT, signal.SIGTERM):
         plain, broken = tmp_path / f"plain-{number}", tmp_path / f"broken-{number}"
         run_toy(plain, settings())
-        with open_run(broken) as run, pytest.raises(Interrupted, match=r"step 10, saved in .*step-00000010.*--resume"):
-            torch.manual_seed(3)
-            train(Toy(), ToyLoader(), settings(), run, validate=validation_loss, device="cpu", progress=Presses())
+        with pytest.raises(Interrupted, match=r"step 10, saved in .*step-00000010.*--resume"):
+            run_toy(broken, settings(), progress=Presses())
         assert (broken / "checkpoints" / "step-00000010").is_dir()
         run_toy(broken, settings(), resume=True)
         assert evidence(broken) == evidence(plain)
@@ -313,7 +313,7 @@ def test_a_full_disk_while_saving_leaves_the_checkpoints_before(
 
     run_toy(tmp_path / "plain", settings(steps=8))
     monkeypatch.setattr(state, "write_tensors", full)
-    with pytest.raises(OSError, match="No space left on device: .*step-00000008 was not written"):
+    with pytest.raises(OSError, match=r"No space left on device: .*step-00000008 was not written"):
         run_toy(tmp_path / "run", settings(steps=8))
     monkeypatch.undo()
     assert sorted(path.name for path in (tmp_path / "run" / "checkpoints").iterdir()) == ["step-00000004"]

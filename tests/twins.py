@@ -1,6 +1,7 @@
 """Independent twins: the paper's equations written out once more, on plain tensors. Imports nothing from the package.
 
-`Weights` is a state dict; keys say where a matrix stands. Float64 on the CPU, one sentence or head at a time where that reads better.
+`Weights` is a state dict; keys say where a matrix stands. Float64 on the CPU, one sentence or head at a time where
+that reads better.
 """
 
 from __future__ import annotations
@@ -56,11 +57,11 @@ def transformer(
     def embed(ids: list[int]) -> Tensor:
         return table[ids] * math.sqrt(dim) + positions(len(ids), dim)
 
-    def join(layer: str, name: str, x: Tensor, f) -> Tensor:  # noqa: ANN001
+    def join(layer: str, name: str, x: Tensor, f) -> Tensor:
         norm = f"{layer}.join_{name}.norm"
         return x + f(layer_norm(w, norm, x)) if pre else layer_norm(w, norm, x + f(x))
 
-    def feed(layer: str):  # noqa: ANN202
+    def feed(layer: str):
         return lambda h: linear(w, f"{layer}.ffn.down", linear(w, f"{layer}.ffn.up", h).clamp(min=0))
 
     x = embed(source)
@@ -84,7 +85,8 @@ def transformer(
 
 
 def rnnsearch(w: Weights, source: list[int], target: list[int], *, num_layers: int) -> Tensor:
-    """Logits (T, V) of one pair: bidirectional GRU encoder layers without skips, RNNsearch decoder with input feeding."""
+    """Logits (T, V) of one pair: bidirectional GRU encoder layers without skips, RNNsearch decoder with input
+    feeding."""
     x = w["source_embed.tokens.weight"][source]
 
     def gru(name: str, v: Tensor, h: Tensor) -> Tensor:

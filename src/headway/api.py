@@ -7,39 +7,70 @@ Words for a person go to the logger `headway`; results are returned.
 
 import json
 import logging
-import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any
 
 import torch
 from torch import nn
 
+from headway.allocator import tune_allocator
 from headway.build import build
-from headway.checkpoint import check_writable, load_weights, read_config, save_model
-from headway.config import GNMTConfig, SearchConfig, Seq2SeqConfig
-from headway.data.corpus import read_lines, read_pairs
-from headway.evaluate.metrics import score_corpus
+from headway.checkpoint import (
+    CONFIG,
+    FORMAT,
+    TOKENIZER,
+    WEIGHTS,
+    check_writable,
+    load_tensors,
+    load_weights,
+    read_config,
+    save_model,
+    write_files,
+    write_json,
+)
+from headway.config import Recipe, SearchConfig, Seq2SeqConfig
+from headway.data import phrasebook
+from headway.data.batch import Batch, Loader, encode_corpus
+from headway.data.corpus import read_pairs
+from headway.data.prepare import Corpus
+from headway.evaluate.cost import costs
+from headway.evaluate.metrics import score_bleu, score_corpus
 from headway.generate.decode import score_ids
-from headway.generate.lines import Counts, Result, translate_lines
+from headway.generate.lines import Counts, translate_lines
+from headway.generate.model import MAX_SOURCE, Model
+from headway.models.seq2seq import Seq2Seq
 from headway.nn.invariant import apply_batch_invariance
+from headway.presets import PRESETS
+from headway.recipe import (
+    dump_toml,
+    literal_path,
+    load_recipe,
+    parse_model,
+    parse_recipe,
+    recipe_folder,
+    recipe_names,
+    resolve_paths,
+    starter_recipe,
+)
+from headway.strict import ConfigError, nearest, validate
 from headway.text.tokenizer import Tokenizer
+from headway.train import loop
+from headway.train.average import average as mean_of
+from headway.train.log import reporter
+from headway.train.plan import Estimate, measure, recipe_for
+from headway.train.state import checkpoints, open_run
 
 log = logging.getLogger("headway")
-
-MAX_SOURCE = 512
-"""A source of more tokens is translated in pieces: models of sentences know nothing about longer ones."""
-
-CHUNK_LINES, CHUNK_CHARACTERS = 2048, 2_000_000
-"""Most lines and characters that are read ahead from a stream, so that memory is bounded whatever its length."""
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16}
 
 
 def choose_device(device: str | torch.device | None, threads: int | None = None) -> torch.device:
     """`None` and "auto" take a GPU if there is one. Says what was chosen."""
+    tune_allocator()
     if threads is not None:
         torch.set_num_threads(threads)
     wanted = str(device or "auto")
@@ -59,94 +90,6 @@ def say_device(device: torch.device, dtype: str) -> None:
         log.info("device %s, %d threads, %s", device, torch.get_num_threads(), dtype)
 
 
-@dataclass(frozen=True)
-class Score:
-    """The model's log-probability (nats) of a target: of the whole, and of each token, the end of sentence last."""
-
-    logprob: float
-    tokens: list[str]
-    token_logprobs: list[float]
-
-
-class Model:
-    """A loaded model: `module` (source (B, S), target (B, T) -> logits (B, T, V)), `tokenizer` and `config`."""
-
-    def __init__(self, module: nn.Module, tokenizer: Tokenizer, config: Seq2SeqConfig, languages: Mapping[str, Any]):
-        self.module, self.tokenizer, self.config, self.languages = module.eval(), tokenizer, config, languages
-
-    @overload
-    def translate(self, texts: Sequence[str], beam: int = 4, *, n_best: Literal[1] = 1, **search: Any) -> list[str]: ...
-    @overload
-    def translate(self, texts: Sequence[str], beam: int = 4, *, n_best: int, **search: Any) -> list[list[str]]: ...
-    def translate(
-        self, texts: Sequence[str], beam: int = 4, *, n_best: int = 1, **search: Any
-    ) -> list[str] | list[list[str]]:
-        """One translation for each text, in order; with n_best > 1 a list of them, best first. `search` as for `stream`."""
-        if isinstance(texts, str):
-            raise ValueError("texts is one string: give a list of them, such as model.translate([text])")
-        results = self.stream(texts, beam=beam, n_best=n_best, **search)
-        if n_best == 1:
-            return [line[0].text for line in results]
-        return [[result.text for result in line] for line in results]
-
-    def stream(
-        self,
-        lines: Iterable[str],
-        *,
-        beam: int = 4,
-        n_best: int = 1,
-        length_penalty: float = 0.6,
-        stop: Literal["first", "exact"] = "first",
-        max_ratio: float = 1.0,
-        max_extra: int = 50,
-        max_source: int = MAX_SOURCE,
-        lines_at_once: int = CHUNK_LINES,
-    ) -> Iterator[list[Result]]:
-        """The `n_best` translations of each line, best first, in order and as the lines come.
-
-        beam: width, 1 is greedy; length_penalty: alpha of GNMT's; stop: `first` or `exact`; the output may have
-        max_ratio * source tokens + max_extra; a source of more than max_source tokens is translated in pieces.
-        Raises ValueError for options that no search can honour.
-        """
-        config = search_config(
-            beam=beam, n_best=n_best, length_penalty=length_penalty, stop=stop, max_ratio=max_ratio, max_extra=max_extra
-        )
-        return self._stream(lines, config, max_source, lines_at_once)
-
-    def _stream(
-        self, lines: Iterable[str], config: SearchConfig, max_source: int, lines_at_once: int
-    ) -> Iterator[list[Result]]:
-        counts = Counts()
-        for chunk in chunks(lines, lines_at_once):
-            yield from translate_lines(self.module, self.tokenizer, chunk, config, counts, max_source=max_source)
-        for told in counts.words(max_source):
-            log.warning("%s", told)
-
-    def score(self, pairs: Iterable[tuple[str, str]]) -> list[Score]:
-        """The log-probability of each (source, target), equal to what the search gives its own outputs."""
-        encoded = [(self.tokenizer.encode(source), self.tokenizer.encode(target)) for source, target in pairs]
-        return [
-            Score(sum(logprobs), [*(self.tokenizer.piece(token) for token in target), "</s>"], logprobs)
-            for (_, target), logprobs in zip(encoded, score_ids(self.module, encoded), strict=True)
-        ]
-
-
-def search_config(length_penalty: float, **values: Any) -> SearchConfig:
-    return validate(SearchConfig, {**values, "penalty": {"kind": "gnmt", "alpha": length_penalty}}, "the search")
-
-
-def chunks(lines: Iterable[str], most: int) -> Iterator[list[str]]:
-    chunk, size = [], 0
-    for line in lines:
-        chunk.append(line)
-        size += len(line)
-        if len(chunk) >= most or size >= CHUNK_CHARACTERS:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk
-
-
 def load(
     path: str | Path,
     device: str | torch.device | None = None,
@@ -156,13 +99,13 @@ def load(
 ) -> Model:
     """A model folder (or the folder of a finished run) as a Model, ready to translate.
 
-    dtype: float32 (default), float64 or bfloat16. batch_invariant: a text's translation does not depend on what is translated
-    beside it, bit for bit; False gives a text that is alone its lowest latency. Raises ValueError for what does not fit.
+    dtype: float32 (default), float64 or bfloat16. batch_invariant: a translation does not depend on what is translated
+    beside it, bit for bit; False gives a lone text its lowest latency. Raises ValueError for what does not fit.
     """
     if (dtype or "float32") not in DTYPES:
         raise ValueError(f"dtype = {dtype!r}: use one of {', '.join(DTYPES)}")
     folder, where, number = Path(path), choose_device(device, threads), DTYPES[dtype or "float32"]
-    config, tokenizer, module = open_model(folder)
+    config, languages, tokenizer, module = open_model(folder)
     if not (folder / WEIGHTS).exists() and checkpoints(folder):
         raise ValueError(
             f"{folder}: this run is not finished. Go on with `headway train --resume --out {folder}`, "
@@ -170,17 +113,352 @@ def load(
         )
     load_weights(module, folder)
     module.to(where, number)
+    if batch_invariant:
+        apply_batch_invariance(module)
     say_device(where, dtype or "float32")
     return Model(
-        apply_batch_invariance(module) if batch_invariant else module,
+        module,
         tokenizer,
-        model_of(config),
-        config.get("languages", {}),
+        config,
+        languages,
     )
 
 
-def open_model(folder: Path) -> tuple[dict[str, Any], Tokenizer, nn.Module]:
-    """The config.json, the tokenizer and the module, without the weights, of a model folder."""
-    config = read_config(folder)
+def open_model(folder: Path) -> tuple[Seq2SeqConfig, dict[str, str | None], Tokenizer, Seq2Seq]:
+    """What a model folder holds besides the weights: config, languages by side, tokenizer, and the module they make."""
+    data = read_config(folder)
+    config, faults = validate(Seq2SeqConfig, data.get("model"), ("model",))
+    if config is None:
+        raise ConfigError(faults, str(folder / CONFIG))
     tokenizer = Tokenizer.load(folder / TOKENIZER)
-    return config, tokenizer, build(validate(Seq2SeqConfig, config["model"], str(folder / CONFIG)), tokenizer.vocab_size)
+    return config, data.get("languages", {}), tokenizer, build(config, tokenizer.vocab_size)
+
+
+def model_json(recipe: Recipe) -> dict[str, Any]:
+    languages = {"source": recipe.data.source_language, "target": recipe.data.target_language}
+    return {"model": recipe.model.model_dump(mode="json"), "languages": languages}
+
+
+# ---- training ----
+
+VALID_LINES = 200
+"""Lines that BLEU is measured on while training, so that it takes seconds; the loss, and BLEU at the end, see all."""
+
+
+def train(
+    recipe: str | Path | Mapping[str, Any] | None = None,
+    out: str | Path | None = None,
+    *,
+    set: Mapping[str, Any] | None = None,
+    source: str | Path | None = None,
+    target: str | Path | None = None,
+    init: str | Path | None = None,
+    resume: bool = False,
+    force: bool = False,
+    device: str | torch.device | None = None,
+    threads: int | None = None,
+    quiet: bool = False,
+) -> dict[str, Any]:
+    """Train from a recipe (name, TOML file or its data), or from two parallel files, into the run folder `out`.
+
+    set: changes such as {"train.steps": 100}; init: a model to start from; resume: go on with the run in `out`;
+    force: begin again over it. Returns the scores on the validation lines. Raises ValueError for what is wrong with
+    the call, the recipe or the data, ArithmeticError where the numbers blew up, KeyboardInterrupt after a Ctrl-C that
+    was saved.
+    """
+    folder, changes = run_folder(recipe, out), dict(set or {})
+    check_writable(folder)
+    if not resume and not force and (folder / "run.json").exists():
+        raise ValueError(f"{folder}: a run is already there. Use --resume to go on with it, --force to begin again")
+    where = choose_device(device, threads)
+    given = given_recipe(recipe, source, target, changes)
+    chosen = resumed(folder, given) if resume else given
+    if chosen is None:
+        raise ValueError("nothing to train on: give a recipe, or source and target, or resume a run")
+    data = Corpus(chosen)
+    if resume:
+        tokenizer = Tokenizer.load(folder / TOKENIZER)
+    elif init is not None:
+        tokenizer = Tokenizer.load(Path(init) / TOKENIZER)
+    else:
+        tokenizer, chosen = data.tokenizer(chosen, shrink=source is not None and "tokenizer.vocab_size" not in changes)
+    examples, left_out = encode_corpus(data.train, tokenizer, chosen.data.max_len, data.lines)
+    for told in left_out.words():
+        log.warning("%s", told)
+    loader = Loader(examples, chosen.train.batch_tokens, chosen.train.seed)
+
+    with open_run(folder, resume=resume, force=force, device=where, threads=threads) as run:
+        say_device(where, chosen.train.dtype)
+        torch.manual_seed(chosen.train.seed)
+        model = build(chosen.model, tokenizer.vocab_size)
+        if init is not None and not resume:
+            load_weights(model, init)
+        run.pin({"data": data.fingerprint()})
+        if not resume:
+            (folder / WEIGHTS).unlink(missing_ok=True)
+            texts = {"recipe.toml": dump_toml(chosen)}
+            write_files(
+                folder,
+                {name: lambda path, text=text: path.write_text(text, encoding="utf-8") for name, text in texts.items()}
+                | {TOKENIZER: tokenizer.save}
+                | {
+                    CONFIG: lambda path: write_json(
+                        path, {"format": FORMAT, **model_json(chosen), "tokenizer": TOKENIZER}
+                    )
+                },
+            )
+        log.info(
+            "%s pairs to train on, %s to validate; vocabulary %s; %s parameters; %.1f %% padding; %s updates",
+            f"{len(examples):,}",
+            f"{len(data.valid):,}",
+            f"{tokenizer.vocab_size:,}",
+            f"{sum(parameter.numel() for parameter in model.parameters()):,}",
+            100 * loader.padding,
+            f"{chosen.train.steps:,}",
+        )
+        model.to(where)
+        log.info("%s", estimated(folder, model, loader, chosen, where).words())
+        try:
+            loop.train(
+                model,
+                loader,
+                chosen.train,
+                run,
+                validate=Validation(data.valid, tokenizer, chosen) if data.valid else None,
+                device=where,
+                progress=reporter(quiet),
+                describe=lambda batch: [data.pairs[line - 1] for line in batch.ids],
+            )
+        except loop.TrainingError as error:
+            raise ArithmeticError(str(error)) from error
+        save_model(folder, model, model_json(chosen), tokenizer)
+
+    scores: dict[str, Any] = {"run": str(folder), "steps": chosen.train.steps}
+    if data.valid:
+        apply_batch_invariance(model)
+        trained = Model(model, tokenizer, chosen.model, model_json(chosen)["languages"])
+        scores |= scored(trained, data.valid, search=best_one(chosen.search))
+    log.info("next: headway translate %s FILE", folder)
+    return scores
+
+
+def run_folder(recipe: str | Path | Mapping[str, Any] | None, out: str | Path | None) -> Path:
+    if out is not None:
+        return Path(out)
+    if isinstance(recipe, str | Path):
+        return Path("runs") / Path(recipe).stem
+    raise ValueError("name a folder for the run: --out DIR")
+
+
+def given_recipe(
+    recipe: str | Path | Mapping[str, Any] | None,
+    source: str | Path | None,
+    target: str | Path | None,
+    changes: Mapping[str, Any],
+) -> Recipe | None:
+    """The recipe that was named, with whole paths, or one made for two files, or None where neither was given."""
+    if recipe is None:
+        if changes and not (source and target):
+            raise ValueError(
+                f"{', '.join(changes)}: a resumed run keeps its settings; repeat its recipe, or leave --set out"
+            )
+        return recipe_for(Path(source), Path(target), changes) if source and target else None
+    if source or target:
+        raise ValueError("give either a recipe or two files; a recipe names its files under [data]")
+    if isinstance(recipe, Mapping):
+        return resolve_paths(parse_recipe(dict(recipe), changes), Path.cwd())
+    return resolve_paths(load_recipe(recipe, changes), recipe_folder(recipe))
+
+
+def resumed(folder: Path, given: Recipe | None) -> Recipe:
+    """The recipe that a run began with. Raises ValueError where another one was given."""
+    if not (folder / "recipe.toml").is_file():
+        raise ValueError(f"{folder}: there is no run here to resume. Leave out --resume to start one")
+    known = load_recipe(folder / "recipe.toml")
+    if given is not None:
+        # The vocabulary may have been made smaller than planned, by what the data gave.
+        old, new = known.model_dump(mode="json"), given.model_dump(mode="json")
+        changed = [
+            f"{section}.{key}: {old[section].get(key)} then, {new[section].get(key)} now"
+            for section in old
+            for key in old[section].keys() | new[section].keys()
+            if old[section].get(key) != new[section].get(key) and (section, key) != ("tokenizer", "vocab_size")
+        ]
+        if changed:
+            raise ValueError(f"{folder}: the run began with other settings:\n  " + "\n  ".join(sorted(changed)))
+    return known
+
+
+class Validation:
+    """Loss (nats per target token) on all validation pairs, and BLEU of the real search on the first of them."""
+
+    def __init__(self, pairs: Sequence[tuple[str, str]], tokenizer: Tokenizer, recipe: Recipe) -> None:
+        self.tokenizer, self.recipe, self.pairs = tokenizer, recipe, pairs
+        examples, _ = encode_corpus(pairs, tokenizer, recipe.data.max_len)
+        self.encoded = list(zip(examples.sources, examples.targets, strict=True))
+        if not self.encoded:
+            raise ValueError("no validation pair is left: all have an empty side or more than data.max_len tokens")
+
+    def __call__(self, model: Any, step: int) -> dict[str, float]:
+        logprobs = [value for line in score_ids(model, self.encoded) for value in line]
+        sources, references = zip(*self.pairs[:VALID_LINES], strict=True)
+        results = translate_lines(
+            model, self.tokenizer, sources, best_one(self.recipe.search), Counts(), max_source=MAX_SOURCE
+        )
+        translated = [line[0].text for line in results]
+        bleu = score_bleu(translated, references, language=self.recipe.data.target_language)
+        return {"loss": -sum(logprobs) / len(logprobs), "bleu": bleu}
+
+
+def estimated(folder: Path, model: nn.Module, loader: Loader, recipe: Recipe, device: torch.device) -> Estimate:
+    """What was measured before step 1; on resume, what was written down then."""
+    path = folder / "estimate.json"
+    if (folder / "checkpoints").exists() and path.exists():
+        return Estimate(**json.loads(path.read_bytes()))
+    batches: list[Batch] = [batch for _, _, batch in islice(loader.start(), 3)]
+    found = measure(model, batches, recipe.train, device)
+    write_files(folder, {path.name: lambda file: write_json(file, asdict(found))})
+    return found
+
+
+# ---- scores, costs, averages ----
+
+PRESET_VOCABULARY = 37_000
+"""What the paper's tables were counted with; a preset has no tokenizer of its own."""
+
+
+def best_one(search: SearchConfig) -> SearchConfig:
+    return search.model_copy(update={"n_best": 1})
+
+
+def scored(model: Model, pairs: Sequence[tuple[str, str]], **search: Any) -> dict[str, Any]:
+    translated = model.translate([source for source, _ in pairs], **search)
+    references = [target for _, target in pairs]
+    return asdict(score_corpus(translated, references, language=model.languages.get("target")))
+
+
+def evaluate(
+    model: str | Path | Model,
+    source: str | Path,
+    reference: str | Path,
+    *,
+    device: str | torch.device | None = None,
+    threads: int | None = None,
+    **search: Any,
+) -> dict[str, Any]:
+    """Translate a file and score it: the fields of `headway.evaluate.metrics.Scores`; `search` as in `Model.stream`."""
+    pairs = read_pairs(source, reference)
+    return scored(model if isinstance(model, Model) else load(model, device, threads=threads), pairs, **search)
+
+
+def scores_text(scores: Mapping[str, Any]) -> str:
+    return "\n".join(
+        [
+            f"BLEU          {scores['bleu']:.2f}  ({scores['bleu_signature']})",
+            f"chrF          {scores['chrf']:.2f}  ({scores['chrf_signature']})",
+            f"TER           {scores['ter']:.2f}  ({scores['ter_signature']})",
+            f"length ratio  {scores['length_ratio']:.3f}",
+            f"exact match   {100 * scores['exact_match']:.1f} % of {scores['num_lines']:,} lines",
+        ]
+    )
+
+
+def show(what: str | Path, vocab_size: int | None = None) -> dict[str, Any]:
+    """Costs of a model folder, preset or recipe; see `headway.evaluate.cost`. No weights are read."""
+    folder, size = Path(what), vocab_size
+    if (folder / CONFIG).exists():
+        config, _, tokenizer, _ = open_model(folder)
+        size = tokenizer.vocab_size
+    elif str(what) in PRESETS:
+        config, size = parse_model(str(what)), vocab_size or PRESET_VOCABULARY
+    else:
+        if folder.name == str(what) and folder.suffix != ".toml" and str(what) not in recipe_names():
+            raise ValueError(f"{what}: no model folder, preset or recipe; {nearest(what, [*PRESETS, *recipe_names()])}")
+        recipe = load_recipe(what)
+        config, size = recipe.model, vocab_size or getattr(recipe.tokenizer, "vocab_size", None)
+    if size is None:
+        raise ValueError(f"{what}: its tokenizer is a file; say how many pieces it has with --vocab-size")
+    return {"name": str(what), **costs(config, size), "model": config.model_dump(mode="json", exclude_none=True)}
+
+
+def average(runs: Sequence[str | Path], out: str | Path, last: int | None = None, force: bool = False) -> int:
+    """The mean of the checkpoints of runs (the newest `last` of each) and of models, as a model; returns how many."""
+    out = Path(out)
+    check_writable(out)
+    if (out / CONFIG).exists() and not force:
+        raise ValueError(f"{out}: a model is already there. Use --force to overwrite it, or name another folder")
+    files = []
+    for run in map(Path, runs):
+        kept = [checkpoint.weights for checkpoint in checkpoints(run) if checkpoint.state.regular]
+        files += kept[-(last or len(kept)) :] or [run / WEIGHTS]
+    first = Path(runs[0])
+    data, (_, _, tokenizer, module) = read_config(first), open_model(first)
+    load_tensors(module, mean_of(files), str(first))
+    save_model(out, module, {key: data[key] for key in ("model", "languages") if key in data}, tokenizer)
+    return len(files)
+
+
+def init(folder: str | Path) -> Path:
+    """Write a recipe to start from, each key explained, into a folder; returns its path."""
+    path = Path(folder) / "recipe.toml"
+    check_writable(path.parent)
+    if path.exists():
+        raise ValueError(f"{path}: is already there; name another folder")
+    write_files(path.parent, {path.name: lambda file: file.write_text(starter_recipe(), encoding="utf-8")})
+    return path
+
+
+# ---- the demo ----
+
+DEMO_SENTENCES = 6
+
+
+def demo(
+    pair: str = "en-de",
+    out: str | Path = "demo-en-de",
+    *,
+    set: Mapping[str, Any] | None = None,
+    device: str | torch.device | None = None,
+    threads: int | None = None,
+    quiet: bool = False,
+) -> dict[str, Any]:
+    """Write the phrasebook, train on it, and judge what was learnt on combinations that training never saw."""
+    if pair != "en-de":
+        raise ValueError(f"pair = {pair!r}: the phrasebook has en-de")
+    data, run = Path(out) / "data", Path(out) / "run"
+    check_writable(out)
+    if not (data / "test.de").exists():
+        phrasebook.write(data)
+    log.info("phrasebook: %s", data)
+    files = {f"data.{key}": literal_path(data / name) for key, name in DEMO_FILES.items()}
+    train(
+        "demo",
+        run,
+        set={**files, **(set or {})},
+        resume=(run / "run.json").exists(),
+        device=device,
+        threads=threads,
+        quiet=quiet,
+    )
+    model = load(run, device, threads=threads)
+    pairs = read_pairs(data / "test.en", data / "test.de")
+    scores = scored(model, pairs)
+    lookup = phrasebook.word_for_word([source for source, _ in pairs], phrasebook.lexicon())
+    scores["word_for_word_bleu"] = score_bleu(lookup, [target for _, target in pairs], language="de")
+    log.info("\n%s sentences whose combinations of word and place never occurred in training:", f"{len(pairs):,}")
+    log.info("%s\nword for word %.2f BLEU\n", scores_text(scores), scores["word_for_word_bleu"])
+    shown = [source for source, _ in pairs[:DEMO_SENTENCES]]
+    for text, translation in zip(shown, model.translate(shown), strict=True):
+        log.info("%s\n  %s", text, translation)
+    log.info("\nnext: echo '%s' | headway translate %s -", shown[0], run)
+    log.info("      headway evaluate %s --source %s --reference %s", run, data / "test.en", data / "test.de")
+    log.info("      headway train --source YOUR.en --target YOUR.de --out runs/yours")
+    return scores
+
+
+DEMO_FILES = {
+    "source": "train.en",
+    "target": "train.de",
+    "valid_source": "valid.en",
+    "valid_target": "valid.de",
+}

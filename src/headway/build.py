@@ -72,7 +72,7 @@ def build_position(config: Seq2SeqConfig) -> nn.Module:
             return NoPosition()
 
 
-def build_decoder(config: Seq2SeqConfig) -> nn.Module:
+def build_decoder(config: Seq2SeqConfig) -> Stack | RNNSearchDecoder:
     match config.decoder:
         case StackConfig() as stack:
             return build_stack(stack, config, mask=Causal(), cross=True, where="model.decoder")
@@ -84,7 +84,8 @@ def build_decoder(config: Seq2SeqConfig) -> nn.Module:
 
 
 def build_stack(stack: StackConfig, config: Seq2SeqConfig, *, mask: Mask, cross: bool, where: str) -> Stack:
-    """mask: under which the stack will be called; cross: whether its layers read a context (and so decode, with a cache)."""
+    """mask: under which the stack will be called; cross: whether its layers read a context (and so decode, with a
+    cache)."""
     layers = []
     for i, layer in enumerate(stack.layers):
         mixer = build_mixer(layer, config.dim)
@@ -133,7 +134,8 @@ def build_attention(c: AttentionConfig, dim: int) -> Attention:
 
 
 def build_cross(layer: LayerConfig, dim: int) -> Mixer:
-    """A pair's decoder looks at the source by attention: as configured, or like the layer's own attention, or with 8 heads where it has none."""
+    """A pair's decoder looks at the source by attention: as configured, or like the layer's own attention, or with 8
+    heads where it has none."""
     if layer.cross is not None:
         return build_attention(layer.cross, dim)
     match layer.mixer:

@@ -1,7 +1,7 @@
-"""The model folder (config.json with a format version, model.safetensors, tokenizer.json) and the safe writing of files.
+"""The model folder (config.json with a format version, model.safetensors, tokenizer.json), and safe writing of files.
 
 A file is written beside its place, flushed to the disk and renamed, so whatever happens in between (a kill, a full
-disk, a power cut) the old one stays whole. Weights are safetensors: no pickle, and nothing in a model folder is ever run.
+disk, a power cut) the old one stays whole. Weights are safetensors: no pickle, and nothing in a model folder is run.
 Parameters that a module shares (tied embeddings) are stored once and stay shared after loading.
 """
 

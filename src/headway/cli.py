@@ -1,7 +1,7 @@
 """The command line: parse, call the API, print. Data goes to stdout, words to stderr.
 
-Exit codes: 0 done, 1 the work failed, 2 the call or the config is wrong. Nothing heavy is imported until a command runs,
-so that every `--help` answers at once.
+Exit codes: 0 done, 1 the work failed, 2 the call or the config is wrong. Nothing heavy is imported until a command
+runs, so that every `--help` answers at once.
 """
 
 import json
@@ -72,8 +72,8 @@ class Commands(TyperGroup):
             # Whoever read us (`| head`) has enough. Python would complain once more when it flushes at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from None
-        except KeyboardInterrupt:
-            print("stopped", file=sys.stderr)
+        except KeyboardInterrupt as interrupt:
+            print(f"headway: {interrupt or 'stopped'}", file=sys.stderr)
             raise typer.Exit(1) from None
         except ValueError as error:
             print(f"headway: {error}", file=sys.stderr)
@@ -127,7 +127,7 @@ def overrides(settings: list[str]) -> dict[str, Any]:
 
 @contextmanager
 def output(path: str | None) -> Iterator[IO[bytes]]:
-    """Standard output, or a file that appears only when it is whole. Entered before the work, so that a bad path is said first."""
+    """Standard output, or a file that appears only when it is whole. Entered before the work, to refuse a bad path."""
     if path in (None, "-"):
         yield sys.stdout.buffer
         return
@@ -177,7 +177,7 @@ def demo(
     speak(quiet)
     from headway import api
 
-    api.demo(pair, out or f"demo-{pair}", set=overrides(settings or []), device=device, threads=threads)
+    api.demo(pair, out or f"demo-{pair}", set=overrides(settings or []), device=device, threads=threads, quiet=quiet)
 
 
 @app.command()
@@ -205,7 +205,7 @@ def train(
     if dtype is not None:
         changes["train.dtype"] = str(dtype)
     if preset is not None:
-        changes["model"] = preset
+        changes["model.preset"] = preset
     if recipe is not None and (source or target):
         raise ValueError("give either a recipe or --source and --target; a recipe names its files under [data]")
     if recipe is None and not (source and target) and not resume:
@@ -223,12 +223,9 @@ def train(
         force=force,
         device=device,
         threads=threads,
+        quiet=quiet,
     )
-    if as_json:
-        print_json(result)
-    else:
-        for name, value in result.items():
-            print(f"{name} = {value}")
+    print_json(result) if as_json else print(api.scores_text(result) if "bleu" in result else result["run"])
 
 
 @app.command()
@@ -250,14 +247,19 @@ def translate(
     with output(out) as sink:
         lines = lines_of(file)
         from headway import api
+        from headway.generate.model import CHUNK_LINES
 
         loaded = api.load(model, device=device, dtype=dtype, threads=threads)
         alone = file == "-" and sys.stdin.isatty()
-        number = 0
-        for results in loaded.stream(
-            lines, beam=beam, length_penalty=length_penalty, stop=stop, n_best=nbest, lines_at_once=1 if alone else None
-        ):
-            number += 1
+        results_of_lines = loaded.stream(
+            lines,
+            beam=beam,
+            length_penalty=length_penalty,
+            stop=stop,
+            n_best=nbest,
+            lines_at_once=1 if alone else CHUNK_LINES,
+        )
+        for number, results in enumerate(results_of_lines, 1):
             if nbest == 1:
                 sink.write(f"{results[0].text}\n".encode())
             else:
@@ -330,9 +332,10 @@ def show(
     """Parameters by part, FLOPs per target token, cache bytes per target token; needs no weights."""
     speak(quiet=False)
     from headway import api
+    from headway.evaluate.cost import costs_text
 
     shown = api.show(what, vocab_size=vocab_size)
-    print_json(shown) if as_json else print(api.show_text(shown))
+    print_json(shown) if as_json else print(costs_text(shown))
 
 
 @app.command()

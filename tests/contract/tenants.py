@@ -1,4 +1,5 @@
-"""Every tenant of the interfaces, found from the config unions: whoever adds a kind there is tested by these suites at once."""
+"""Every tenant of the interfaces, found from the config unions: whoever adds a kind there is tested by these suites
+at once."""
 
 from __future__ import annotations
 
@@ -77,6 +78,7 @@ def pair_configs() -> dict[str, Seq2SeqConfig]:
             found[decoder.kind] = Seq2SeqConfig(
                 dim=DIM,
                 tie="output",
+                scale_embedding=False,
                 position=NoPositionConfig(),
                 encoder=StackConfig(layers=(gru,) * LAYERS),
                 decoder=decoder,

@@ -1,17 +1,18 @@
-"""The contract of the decoding protocol (`headway.models.state`), for every pair that a config can name. Float64, so that equal is equal."""
+"""The contract of the decoding protocol (`headway.models.state`), for every pair that a config can name. Float64, so
+that equal is equal."""
 
 from __future__ import annotations
 
 import pytest
 import torch
-from contract.tenants import VOCAB, make_pair, pair_configs
 from torch import Tensor
 
+from contract.tenants import VOCAB, make_pair, pair_configs
 from headway.models.seq2seq import Seq2Seq
 from headway.models.state import State
 
 PAIRS = pair_configs()
-SOURCES = [[5, 7, 9, 4, 2], [3, 2], list(range(4, 26)) + [2]]
+SOURCES = [[5, 7, 9, 4, 2], [3, 2], [*list(range(4, 26)), 2]]
 T = 9
 
 
@@ -35,7 +36,7 @@ def _whole(model: Seq2Seq, targets: Tensor) -> Tensor:
 
 
 @pytest.fixture(autouse=True)
-def _no_grad():  # noqa: ANN202
+def _no_grad():
     with torch.no_grad():
         yield
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from contract.tenants import DIM, make_mixer, mixer_configs
 from torch import Tensor
 
+from contract.tenants import DIM, make_mixer, mixer_configs
 from headway.nn.mask import Causal, Full, Mask, Window
 from headway.nn.mixer import Mixer
 from headway.nn.trace import Trace

@@ -1,1 +1,2 @@
-"""Whole models, one file per shape. Each offers a call for training and the decoding protocol (`headway.models.state`)."""
+"""Whole models, one file per shape. Each offers a call for training and the decoding protocol
+(`headway.models.state`)."""

@@ -2,7 +2,8 @@
 
     P(y_t | y_<t, x) = softmax(unembed(decode(y_<t, encode(x))))
 
-The encoder is a `Stack`; the decoder is a `Stack` or an attentional recurrent decoder. The independent twins are in `tests/twins.py`.
+The encoder is a `Stack`; the decoder is a `Stack` or an attentional recurrent decoder. The independent twins are in
+`tests/twins.py`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from headway.models.state import State, Step
 from headway.nn.attend import ROUND
 from headway.nn.embed import Embed
 from headway.nn.mask import Causal, Full
+from headway.nn.recurrent import RNNSearchDecoder
+from headway.nn.stack import Stack
 from headway.nn.trace import Trace
 
 PAD = 0
@@ -36,11 +39,15 @@ def padded(rows: Sequence[Sequence[int]], device: torch.device) -> Int[Tensor, "
     return torch.tensor([[*row, *[PAD] * (size - len(row))] for row in rows], device=device)
 
 
+Decoder = Stack | RNNSearchDecoder
+"""What a pair's decoder may be: a call for training, `start` and the same call with caches for decoding."""
+
+
 class Seq2Seq(nn.Module):
     """Source tokens and shifted target tokens in, logits of the next target token out."""
 
     def __init__(
-        self, source_embed: Embed, target_embed: Embed, encoder: nn.Module, decoder: nn.Module, unembed: nn.Linear
+        self, source_embed: Embed, target_embed: Embed, encoder: Stack, decoder: Decoder, unembed: nn.Linear
     ) -> None:
         super().__init__()
         self.source_embed, self.target_embed = source_embed, target_embed
@@ -53,7 +60,8 @@ class Seq2Seq(nn.Module):
     def forward(
         self, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"], trace: Trace | None = None
     ) -> Float[Tensor, "B T V"]:
-        """source: ids, PAD-filled on either side; target: the decoder's input, the target shifted right behind the start token."""
+        """source: ids, PAD-filled on either side; target: the decoder's input, the target shifted right behind the
+        start token."""
         context, context_positions = self.encode(source, trace)
         positions = positions_of(target)
         hidden = self.decoder(
@@ -101,3 +109,24 @@ class Seq2Seq(nn.Module):
         )
         state.lengths = state.lengths + (tokens.shape[1] if counts is None else counts)
         return Step(self.unembed(hidden), hidden)
+
+
+@torch.inference_mode()
+def invariant_length(model: Seq2Seq, most: int = 128) -> int:
+    """Self-check on this machine: the longest text, in steps of 4 tokens up to `most`, whose logits have the same
+    bits alone and beside longer ones.
+
+    model: a pair, after `apply_batch_invariance`, in float32. 0 if not even the shortest has.
+    """
+    ids = torch.arange(most * 4).remainder(model.vocab_size - 4).add(4).tolist()
+    found = 0
+    for length in range(4, most + 1, 4):
+        source, longer = ids[:length], ids[: most + 16]
+        tokens = torch.tensor([source, ids[length : 2 * length]])
+        alone, beside = model.start([source]), model.start([source, longer])
+        for t in range(0, length, max(1, length // 4)):
+            one, two = model.step(alone, tokens[:1, t : t + 1]), model.step(beside, tokens[:, t : t + 1])
+            if not torch.equal(one.logits[0], two.logits[0]):
+                return found
+        found = length
+    return found

@@ -1,8 +1,10 @@
 """The decoding protocol, offered by every model shape:
 
-    start(sources) -> State;   step(state, tokens (B, T), counts (B,) = None, trace = None) -> Step(logits (B, T, V), hidden (B, T, D))
+    start(sources) -> State;   step(state, tokens (B, T), counts (B,) = None, trace = None) -> Step(logits (B, T, V),
+    hidden (B, T, D))
 
-`step` moves the state on in place: row b reads the first counts[b] of its T tokens (all by default), and logits beyond them mean nothing.
+`step` moves the state on in place: row b reads the first counts[b] of its T tokens (all by default), and logits
+beyond them mean nothing.
 `tests/contract/test_decoding.py` is the contract, run over every shape.
 """
 
@@ -27,7 +29,8 @@ class Step:
 
 
 class State:
-    """What a model remembers of `rows` sequences. A state has one owner: after `select` or `join` the old one is dead."""
+    """What a model remembers of `rows` sequences. A state has one owner: after `select` or `join` the old one is
+    dead."""
 
     def __init__(self, layers: list[LayerCache], lengths: Int[Tensor, " B"]) -> None:
         self.layers, self.lengths = layers, lengths
@@ -71,7 +74,8 @@ class State:
         if self._marked is None or bool((lengths < self._marked).any()) or bool((lengths > self.lengths).any()):
             low = None if self._marked is None else self._marked.tolist()
             raise ValueError(
-                f"trim to {lengths.tolist()}: legal from the last mark ({low}) to the present lengths {self.lengths.tolist()}; call mark() first"
+                f"trim to {lengths.tolist()}: legal from the last mark ({low}) to the present "
+                f"lengths {self.lengths.tolist()}; call mark() first"
             )
         for layer in self.layers:
             layer.mixer.trim(lengths)
@@ -88,7 +92,7 @@ class State:
 
     def load(self, parts: Mapping[str, Tensor]) -> State:
         """Into a fresh state of one row (from `start`, which knows the source): go on where `save` stood."""
-        assert self.rows == 1 and int(self.lengths[0]) == 0, "load into a fresh state of one row"
+        assert self.lengths.tolist() == [0], "load into a fresh state of one row"
         for i, layer in enumerate(self.layers):
             prefix = f"layers.{i}."
             layer.mixer.load({n.removeprefix(prefix): x for n, x in parts.items() if n.startswith(prefix)})

@@ -1,6 +1,7 @@
 """Scaled dot-product attention (Vaswani et al. 2017, equation 1): softmax(q k^T / sqrt(K)) v.
 
-One signature, one dispatch. `attend_reference` is the readable twin; `attend_sdpa` is torch's fused kernel; `attend` picks.
+One signature, one dispatch. `attend_reference` is the readable twin; `attend_sdpa` is torch's fused kernel; `attend`
+picks.
 A query that may look nowhere gives zeros, never NaN. The twins are compared in `tests/test_attend.py`.
 """
 
@@ -95,7 +96,8 @@ def attend_rounded(
     dropout: float = 0.0,
     trace: Trace | None = None,
 ) -> Float[Tensor, "B H T J"]:
-    """`attend` with queries and keys rounded up to a multiple of ROUND by slots that hold no token: the same values, steadier bits."""
+    """`attend` with queries and keys rounded up to a multiple of ROUND by slots that hold no token: the same values,
+    steadier bits."""
     num_queries = q.shape[2]
     more_q, more_k = -num_queries % ROUND, -k.shape[2] % ROUND
     if trace is None and (more_q or more_k):

@@ -2,7 +2,8 @@
 
     head_i = attend(x W_q_i, c W_k_i, c W_v_i);  out = concat(head_1 .. head_h) W_o
 
-with c = x (self) or the context (cross). The independent twins are the einsum model in `tests/twins.py` and `torch.nn.Transformer`.
+with c = x (self) or the context (cross). The independent twins are the einsum model in `tests/twins.py` and
+`torch.nn.Transformer`.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ class Attention(Mixer):
         assert kpos is not None, "context comes with context_positions"
         k, v = self.split(self.k(c)), self.split(self.v(c))
         if cache is not None:
-            assert isinstance(cache, KVCache | WindowCache) and context is None
+            assert isinstance(cache, KVCache | WindowCache)
+            assert context is None
             k, v, kpos = cache.extend(k, v, positions)
         mixed = self.attend(
             q, k, v, mask=mask, positions=positions, context_positions=kpos, trace=trace, dropout=self._drop()
@@ -92,7 +94,8 @@ class Attention(Mixer):
 
 
 class WindowAttention(Mixer):
-    """Attention that sees itself and the `window - 1` tokens before it, and remembers no more (Beltagy et al. 2020, causal form)."""
+    """Attention that sees itself and the `window - 1` tokens before it, and remembers no more (Beltagy et al. 2020,
+    causal form)."""
 
     serves = Serves(masks=frozenset({Causal}), cached=True)
 

@@ -73,3 +73,8 @@ class Block(nn.Module):
         if self.join_ffn is not None:
             x = self.join_ffn(x, self.ffn)
         return x
+
+    def start(self, context: Float[Tensor, "U S D"], context_positions: Int[Tensor, "U S"]) -> LayerCache:
+        """The memory before the first token: one row per source."""
+        source = None if self.cross is None else self.cross.new_source_cache(context, context_positions)
+        return LayerCache(self.mixer.new_cache(context.shape[0]), source)

@@ -1,6 +1,7 @@
 """What a layer remembers while decoding, one kind per kind of memory; all rows-first, all behind one interface.
 
-KVCache keeps every key and value, WindowCache the last few, RecurrentCache a state. SourceCache holds what is computed once per source and
+KVCache keeps every key and value, WindowCache the last few, RecurrentCache a state. SourceCache holds what is
+computed once per source and
 shared by all rows that translate it. The contract is `tests/contract/test_decoding.py`.
 """
 
@@ -109,7 +110,8 @@ class KVCache(Cache):
 
 
 class WindowCache(Cache):
-    """The last `window` keys and values in a ring (slot = position mod C); since a mark the ring grows, so that `trim` finds what it needs."""
+    """The last `window` keys and values in a ring (slot = position mod C); since a mark the ring grows, so that
+    `trim` finds what it needs."""
 
     def __init__(self, k: Float[Tensor, "B H C K"], v: Float[Tensor, "B H C J"], window: int) -> None:
         capacity = window + (-window % ROUND)
@@ -180,7 +182,8 @@ class WindowCache(Cache):
         keep = ((held >= max(0, upto - self.window)) & (held < upto)).nonzero()[:, 0]
         if len(keep) < min(upto, self.window):
             raise ValueError(
-                f"upto = {upto}: this window cache no longer holds what came before; save at the present length or mark() before it"
+                f"upto = {upto}: this window cache no longer holds what came before; save at the "
+                f"present length or mark() before it"
             )
         keep = keep[held[keep].argsort()]
         return {"k": self.k[row, :, keep], "v": self.v[row, :, keep], "positions": held[keep]}
@@ -228,7 +231,8 @@ class RecurrentCache(Cache):
         self.snapshots = [(self.lengths, self.state)]
 
     def _at(self, lengths: Int[Tensor, " B"]) -> dict[str, Tensor]:
-        """Each row's state when it was `lengths` long; of several such moments the last (the earlier were trimmed away)."""
+        """Each row's state when it was `lengths` long; of several such moments the last (the earlier were trimmed
+        away)."""
         moments = self.snapshots or [(self.lengths, self.state)]
         hit = torch.stack([n for n, _ in moments]) == lengths
         if not bool(hit.any(0).all()):

@@ -1,4 +1,5 @@
-"""Initial weights: Xavier uniform matrices (Glorot and Bengio 2010), zero biases, embeddings N(0, 1/D) so that times sqrt(D) they are N(0, 1)."""
+"""Initial weights: Xavier uniform matrices (Glorot and Bengio 2010), zero biases, embeddings N(0, 1/D) so that times
+sqrt(D) they are N(0, 1)."""
 
 from __future__ import annotations
 

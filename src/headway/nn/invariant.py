@@ -1,8 +1,11 @@
 """Batch invariance from outside: a row's bits do not depend on how many rows stand beside it.
 
-Matrix libraries pick their kernel by the number of rows, so every product goes through ONE library, on rows rounded up to a multiple of 4,
-and attention's queries and keys are rounded up to 16 (`attend_rounded`). Measured on two machines: oneDNN's rows are bitwise equal from 2 rows
-on; MKL's from 4 on one (AVX2), but on the other (AVX-512) only from 16, and at 2,048 columns never. The price is at most three rows of
+Matrix libraries pick their kernel by the number of rows, so every product goes through ONE library, on rows rounded
+up to a multiple of 4,
+and attention's queries and keys are rounded up to 16 (`attend_rounded`). Measured on two machines: oneDNN's rows are
+bitwise equal from 2 rows
+on; MKL's from 4 on one (AVX2), but on the other (AVX-512) only from 16, and at 2,048 columns never. The price is at
+most three rows of
 arithmetic. `apply_batch_invariance` is applied after build; it changes no weight and no key.
 """
 

@@ -2,7 +2,8 @@
 
     out_t = phi(q_t) S_t / (phi(q_t) . z_t),   S_t = S_{t-1} + phi(k_t) v_t^T,   z_t = z_{t-1} + phi(k_t)
 
-The parallel form trains, the recurrent form decodes: its memory is S and z, whatever the length. `tests/test_linear_attention.py` holds
+The parallel form trains, the recurrent form decodes: its memory is S and z, whatever the length.
+`tests/test_linear_attention.py` holds
 one against the other and both against a loop over the equations.
 """
 
@@ -51,7 +52,8 @@ class LinearAttention(Mixer):
         q = F.elu(q) + 1
         k = (F.elu(k) + 1).masked_fill((positions < 0)[:, :, None, None], 0.0)
         if cache is not None:
-            assert isinstance(cache, RecurrentCache) and mask == Causal()
+            assert isinstance(cache, RecurrentCache)
+            assert mask == Causal()
             mixed = self._recur(q, k, v, positions, cache)
         else:
             mixed = self._parallel(q, k, v, mask, positions, trace)

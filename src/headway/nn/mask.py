@@ -1,6 +1,7 @@
 """Masks are values: they say who may look where, as a function of positions, and the dispatch asks what they are.
 
-`mask.allows(q, k)` is True where a query at position q may look at a key at position k. Position -1 holds no token: `attend` hides such keys
+`mask.allows(q, k)` is True where a query at position q may look at a key at position k. Position -1 holds no token:
+`attend` hides such keys
 whatever the mask says, so padding travels in the positions and is no mask of its own. Combine with `&` and `|`.
 """
 

@@ -1,4 +1,5 @@
-"""The mixer interface: whatever moves information between positions. Attention, recurrences and linear attention are tenants.
+"""The mixer interface: whatever moves information between positions. Attention, recurrences and linear attention are
+tenants.
 
 The contract is written as a test suite, `tests/contract/test_mixer.py`: a new mixer is a new row there.
 """
@@ -43,7 +44,8 @@ class Serves:
 
 
 class Mixer(nn.Module):
-    """Abstract. A final mixer says what it `serves` and writes `forward`; one that is cached also writes `new_cache`."""
+    """Abstract. A final mixer says what it `serves` and writes `forward`; one that is cached also writes
+    `new_cache`."""
 
     serves: Serves
 
@@ -60,7 +62,8 @@ class Mixer(nn.Module):
     ) -> Float[Tensor, "B T D"]:
         """Mix `x` with itself, or with `context` where given.
 
-        positions: of each slot of `x`, -1 where it holds no token. With a `cache` the call continues where the cache ends, and reads what it
+        positions: of each slot of `x`, -1 where it holds no token. With a `cache` the call continues where the cache
+        ends, and reads what it
         holds; without one it sees `x` alone.
         """
         raise TypeError(f"{type(self).__name__} is abstract")

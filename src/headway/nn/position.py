@@ -1,4 +1,5 @@
-"""Positions that are added to the stream. One of the four injection points of the design; the others come with their tenants.
+"""Positions that are added to the stream. One of the four injection points of the design; the others come with their
+tenants.
 
 Sinusoid (Vaswani et al. 2017, section 3.5), interleaved as in the paper:
     PE(p, 2i) = sin(p / 10000^(2i/D)),   PE(p, 2i+1) = cos(p / 10000^(2i/D))
@@ -12,7 +13,8 @@ from torch import Tensor, nn
 
 
 def sinusoid(length: int, dim: int, *, dtype: torch.dtype, device: torch.device) -> Float[Tensor, "N D"]:
-    """The table of positions 0 .. length - 1. Angles are computed in float64: float32 is off in the third place at position 10,000."""
+    """The table of positions 0 .. length - 1. Angles are computed in float64: float32 is off in the third place at
+    position 10,000."""
     rates = 10000.0 ** (-torch.arange(0, dim, 2, dtype=torch.float64, device=device) / dim)
     angles = torch.arange(length, dtype=torch.float64, device=device)[:, None] * rates
     return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)[:, :dim].to(dtype)
@@ -39,7 +41,8 @@ class Learned(nn.Module):
         longest = int(positions.max()) + 1
         if longest > self.max_len:
             raise ValueError(
-                f"{longest} tokens, but position.max_len = {self.max_len}: shorten the text, or train with sinusoid positions"
+                f"{longest} tokens, but position.max_len = {self.max_len}: shorten the text, or "
+                f"train with sinusoid positions"
             )
         return x + self.table(positions.clamp(min=0))
 

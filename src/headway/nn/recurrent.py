@@ -1,6 +1,8 @@
-"""Recurrences: LSTM and GRU layers (mixers), and the attentional recurrent decoder of RNNsearch (a decoder, not a mixer).
+"""Recurrences: LSTM and GRU layers (mixers), and the attentional recurrent decoder of RNNsearch (a decoder, not a
+mixer).
 
-LSTM: Hochreiter and Schmidhuber 1997 with forget gate; GRU: Cho et al. 2014, with the reset gate after the matrix product as in `torch.nn.GRU`.
+LSTM: Hochreiter and Schmidhuber 1997 with forget gate; GRU: Cho et al. 2014, with the reset gate after the matrix
+product as in `torch.nn.GRU`.
 The twins of both are torch's own modules, in `tests/test_recurrent.py`.
 """
 
@@ -10,17 +12,18 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from headway.nn.block import LayerCache
 from headway.nn.cache import Cache, RecurrentCache, SourceCache, where_rows
 from headway.nn.mask import Causal, Full, Mask
 from headway.nn.mixer import Mixer, Serves
-from headway.nn.block import LayerCache
 from headway.nn.trace import Trace
 
 State = dict[str, Tensor]
 
 
 class Cell(nn.Module):
-    """Abstract: one step of a recurrence. `input` maps what comes in, for all steps at once; calling it makes the step."""
+    """Abstract: one step of a recurrence. `input` maps what comes in, for all steps at once; calling it makes the
+    step."""
 
     names: tuple[str, ...]
     num_gates: int
@@ -87,7 +90,8 @@ class Recurrence(Mixer):
             if self.back is not None:
                 outs.append(_scan(self.back, x.flip(1), valid.flip(1)).flip(1))
             return torch.cat(outs, -1)
-        assert isinstance(cache, RecurrentCache) and self.back is None
+        assert isinstance(cache, RecurrentCache)
+        assert self.back is None
         out, fed = [], self.forth.input(x)
         for t in range(x.shape[1]):
             cache.advance(self.forth(fed[:, t], cache.state), valid[:, t])
@@ -113,8 +117,10 @@ class RNNSearchDecoder(nn.Module):
         e_ts = v . tanh(W s_{t-1} + U h_s);   c_t = sum_s softmax_s(e_ts) h_s
         s_t  = GRU([y_{t-1}; a_{t-1}; c_t], s_{t-1});   a_t = maxout(W_o [s_t; y_{t-1}; c_t])
 
-    y is the embedded previous token and h the encoder's output. Attention comes before the step; a_t, the readout, is fed to the next step and
-    is what the unembedding reads. s_0 = tanh(W_i h_1), where h_1 is the first token's encoding (its backward half, as in the paper, is part
+    y is the embedded previous token and h the encoder's output. Attention comes before the step; a_t, the readout, is
+    fed to the next step and
+    is what the unembedding reads. s_0 = tanh(W_i h_1), where h_1 is the first token's encoding (its backward half, as
+    in the paper, is part
     of it). Training and decoding run the same loop, so there is one form.
     """
 
@@ -143,10 +149,12 @@ class RNNSearchDecoder(nn.Module):
         """See `headway.nn.stack.Stack.forward`, whose signature this is."""
         assert mask == Causal(), "a recurrent decoder is causal"
         if caches is None:
-            assert context is not None and context_positions is not None
+            assert context is not None
+            assert context_positions is not None
             caches = self.start(context, context_positions)
         memory, source = caches[0].mixer, caches[0].cross
-        assert isinstance(memory, RecurrentCache) and source is not None
+        assert isinstance(memory, RecurrentCache)
+        assert source is not None
         keys, values, seen = (t[source.source_of] for t in (*source.tensors.values(), source.positions))
         out = []
         for t in range(x.shape[1]):

@@ -1,4 +1,5 @@
-"""How a sublayer joins the stream. Post: norm(x + f(x)) (Vaswani et al. 2017, section 3.1). Pre: x + f(norm(x)) (Xiong et al. 2020).
+"""How a sublayer joins the stream. Post: norm(x + f(x)) (Vaswani et al. 2017, section 3.1). Pre: x + f(norm(x))
+(Xiong et al. 2020).
 
 Dropout falls on the sublayer's output (the paper's section 5.4).
 """

@@ -1,4 +1,5 @@
-"""A stack of layers: encoder, decoder and pair's decoder are the same class under another mask (Vaswani et al. 2017, figure 1)."""
+"""A stack of layers: encoder, decoder and pair's decoder are the same class under another mask (Vaswani et al. 2017,
+figure 1)."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from headway.nn.trace import Trace
 class Stack(nn.Module):
     """Layers in order, and a norm at the end where the layers are pre-norm.
 
-    It is an encoder when called under `Full()`, and a `Decoder` under `Causal()`: `forward` trains, `start` gives the memory with which
+    It is an encoder when called under `Full()`, and a `Decoder` under `Causal()`: `forward` trains, `start` gives the
+    memory with which
     `forward(..., caches=...)` decodes. Attentional recurrent decoders (`headway.nn.recurrent`) offer the same two.
     """
 
@@ -34,7 +36,8 @@ class Stack(nn.Module):
         caches: list[LayerCache] | None = None,
         trace: Trace | None = None,
     ) -> Float[Tensor, "B T D"]:
-        """positions: -1 where a slot holds no token. With `caches`, `context` is not needed: they hold what there is to know of it."""
+        """positions: -1 where a slot holds no token. With `caches`, `context` is not needed: they hold what there is
+        to know of it."""
         for i, layer in enumerate(self.layers):
             x = layer(
                 x,
@@ -51,10 +54,4 @@ class Stack(nn.Module):
 
     def start(self, context: Float[Tensor, "U S D"], context_positions: Int[Tensor, "U S"]) -> list[LayerCache]:
         """The memory before the first token: one row per source."""
-        return [
-            LayerCache(
-                layer.mixer.new_cache(context.shape[0]),
-                None if layer.cross is None else layer.cross.new_source_cache(context, context_positions),
-            )
-            for layer in self.layers
-        ]
+        return [layer.start(context, context_positions) for layer in self.layers if isinstance(layer, Block)]

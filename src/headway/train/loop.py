@@ -66,7 +66,7 @@ def train(
     device = torch.device(device)
     kind, num = (config.average.kind, config.average.num) if config.average else ("best" if config.patience else "", 1)
     best = num if kind == "best" else 0  # checkpoints to keep for their score
-    if best and validate is None:
+    if (best or config.patience) and validate is None:
         raise ValueError("train.average of the best, and train.patience, need validation data: give some, or leave out")
     if config.dtype == "bfloat16" and device.type == "cuda" and not torch.cuda.is_bf16_supported():
         raise ValueError('train.dtype = "bfloat16": this GPU has none; use train.dtype = "float32"')

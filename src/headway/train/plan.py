@@ -1,23 +1,30 @@
 """What to train on files that come without a recipe, and what it will cost: size from the data, time by measuring.
 
-The plan is a pure function of the counts of the data, so it is the same on every machine. The measurement only tells a person
-how long it will take; nothing in training depends on it.
+The plan is a pure function of the counts of the data, so it is the same on every machine. The measurement only tells a
+person how long it will take; nothing in training depends on it.
 """
 
 import copy
+import logging
 import resource
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
 
-from headway.config import TrainConfig
+from headway.config import Recipe, TrainConfig
 from headway.data.batch import Batch
+from headway.data.corpus import read_pairs
+from headway.recipe import literal_path, parse_recipe, resolve_paths
 from headway.train.loss import token_loss
 from headway.train.optim import build_optimizer
+
+log = logging.getLogger("headway")
 
 
 @dataclass(frozen=True)
@@ -28,6 +35,8 @@ class Plan:
     vocab_size: int
     steps: int
     batch_tokens: int
+    dropout: float
+    peak: float  # of the learning rate
 
 
 BATCH_TOKENS = 4096
@@ -37,18 +46,61 @@ def plan(num_pairs: int, num_bytes: int) -> Plan:
     """Size, vocabulary and steps for `num_pairs` sentence pairs of `num_bytes` (UTF-8, both sides together).
 
     Vocabulary: 35 * sqrt(pairs), to hundreds, from 400 to 32,000: 5,000 pairs take 2,500 pieces, 29,000 take 6,000.
-    Steps: the more text, the more is to be learnt, but the fewer times each line is needed. A token is about four bytes, and
-    training reads 3,600 * tokens ** 0.6 of them, source and target: 22 passes over 5,000 captions, 11 over 29,000, 2 over two million.
-    Model: transformer-tiny up to 300,000 pairs, transformer-base beyond, where the small one has no room for what there is to learn.
+    Steps: the more text, the more is to be learnt, but the fewer times each line is needed. A token is about four
+    bytes, and training reads 3,600 * tokens ** 0.6 of them, source and target.
+    Model: transformer-tiny up to 300,000 pairs, transformer-base beyond, where the small one has too little room.
     """
     tokens = max(1, num_bytes // 4)
     vocab_size = min(32_000, max(400, round(35 * num_pairs**0.5 / 100) * 100))
+    small = num_pairs <= 300_000
     return Plan(
-        preset="transformer-tiny" if num_pairs <= 300_000 else "transformer-base",
+        preset="transformer-tiny" if small else "transformer-base",
+        dropout=0.2 if num_pairs < 20_000 else 0.1,
+        peak=4e-3 if small else 7e-4,
         vocab_size=vocab_size,
         steps=max(100, round(3_600 * tokens**0.6 / BATCH_TOKENS / 10) * 10),
         batch_tokens=BATCH_TOKENS,
     )
+
+
+def recipe_for(source: Path, target: Path, changes: Mapping[str, Any]) -> Recipe:
+    """A recipe for two parallel files alone; says what it chose."""
+    pairs = read_pairs(source, target)
+    chosen = plan(len(pairs), sum(len(x.encode()) + len(y.encode()) for x, y in pairs))
+    data = {"source": literal_path(source), "target": literal_path(target)}
+    for side, path in (("source_language", source), ("target_language", target)):
+        suffix = path.name.removesuffix(".gz").rpartition(".")[2]
+        if len(suffix) == 2 and suffix.isalpha():  # BLEU cuts words by the language
+            data[side] = suffix.lower()
+    steps = changes.get("train.steps")
+    steps = steps if isinstance(steps, int) and steps > 0 else chosen.steps
+    table = {
+        "model": {
+            "preset": chosen.preset,
+            "dropout": chosen.dropout,
+            "encoder": {"layer": {"residual": "pre"}},
+            "decoder": {"layer": {"residual": "pre"}},
+        },
+        "tokenizer": {"kind": "bpe", "vocab_size": chosen.vocab_size},
+        "data": data,
+        "train": {
+            "steps": steps,
+            "batch_tokens": chosen.batch_tokens,
+            "schedule": {"kind": "inverse_sqrt", "peak": chosen.peak, "warmup": 0.2},
+            "validate_every": max(1, steps // 5),
+            "save_every": max(1, steps // 10),
+            "average": {"kind": "last", "num": min(3, steps)},
+        },
+    }
+    made = resolve_paths(parse_recipe(table, changes, "the recipe made for these files"), Path.cwd())
+    log.info(
+        "chosen for %s pairs: %s, vocabulary %s, %s updates; written to the run's recipe.toml, change it with --set",
+        f"{len(pairs):,}",
+        chosen.preset,
+        f"{chosen.vocab_size:,}",
+        f"{made.train.steps:,}",
+    )
+    return made
 
 
 @dataclass(frozen=True)
@@ -60,9 +112,9 @@ class Estimate:
     bytes: int
 
     def words(self) -> str:
-        minutes = self.seconds / 60
+        minutes = max(1.0, self.seconds / 60)
         time_told = f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"
-        return f"estimate: {max(time_told, '1 minutes') if minutes < 1 else time_told} of updates, {self.bytes / 2**30:.1f} GiB of memory"
+        return f"estimate: {time_told} of updates, {self.bytes / 2**30:.1f} GiB of memory; validations come on top"
 
 
 def measure(model: nn.Module, batches: Sequence[Batch], config: TrainConfig, device: torch.device) -> Estimate:
@@ -91,5 +143,3 @@ def peak_bytes(device: torch.device) -> int:
         return torch.cuda.max_memory_allocated(device)
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-

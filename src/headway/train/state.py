@@ -120,7 +120,8 @@ class RunFolder:
             raise ValueError(
                 f"{self.path}: resuming would not give what the unbroken run gives:\n  "
                 + "\n  ".join(changed)
-                + f"\nGo on where and as it began, or start a new run from its weights: --init {self.path} --out NEW"
+                + "\nGo on where and as it began, or start a new run from its weights: "
+                + f"headway average {self.path} -o MODEL, then headway train ... --init MODEL --out NEW"
             )
         if facts.keys() - known.keys():
             write_files(self.path, {"run.json": lambda file: write_json(file, {**known, **facts})})
@@ -140,6 +141,7 @@ class RunFolder:
                 fsync(path)
             os.replace(temporary, final)
             fsync(folder)
+            fsync(self.path)
         except OSError as error:
             shutil.rmtree(temporary, ignore_errors=True)
             told = f"{error.strerror or error}: {final} was not written; the checkpoints before it are intact"

@@ -1,0 +1,119 @@
+"""A loaded model as people use it: texts in, texts out. The wiring that loads one is `headway.api`."""
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, overload
+
+from headway.config import SearchConfig, Seq2SeqConfig, check_search
+from headway.generate.decode import score_ids
+from headway.generate.lines import Counts, Result, translate_lines
+from headway.models.seq2seq import Seq2Seq
+from headway.strict import ConfigError, validate
+from headway.text.tokenizer import Tokenizer
+
+log = logging.getLogger("headway")
+
+MAX_SOURCE = 512
+"""A source of more tokens is translated in pieces: models of sentences know nothing about longer ones."""
+
+CHUNK_LINES, CHUNK_CHARACTERS = 2048, 2_000_000
+"""Most lines and characters that are read ahead from a stream, so that memory is bounded whatever its length."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """The model's log-probability (nats) of a target: of the whole, and of each token, the end of sentence last."""
+
+    logprob: float
+    tokens: list[str]
+    token_logprobs: list[float]
+
+
+class Model:
+    """A loaded model: `module` (source (B, S), target (B, T) -> logits (B, T, V)), `tokenizer` and `config`."""
+
+    def __init__(
+        self, module: Seq2Seq, tokenizer: Tokenizer, config: Seq2SeqConfig, languages: Mapping[str, str | None]
+    ) -> None:
+        self.module, self.tokenizer, self.config, self.languages = module.eval(), tokenizer, config, languages
+
+    @overload
+    def translate(self, texts: Sequence[str], beam: int = 4, *, n_best: Literal[1] = 1, **search: Any) -> list[str]: ...
+    @overload
+    def translate(self, texts: Sequence[str], beam: int = 4, *, n_best: int, **search: Any) -> list[list[str]]: ...
+    def translate(
+        self, texts: Sequence[str], beam: int = 4, *, n_best: int = 1, **search: Any
+    ) -> list[str] | list[list[str]]:
+        """A translation of each text, in order; with n_best > 1 a list of them, best first. Options: see `stream`."""
+        if isinstance(texts, str):
+            raise ValueError("texts is one string: give a list of them, such as model.translate([text])")
+        results = self.stream(texts, beam=beam, n_best=n_best, **search)
+        if n_best == 1:
+            return [line[0].text for line in results]
+        return [[result.text for result in line] for line in results]
+
+    def stream(
+        self,
+        lines: Iterable[str],
+        *,
+        beam: int = 4,
+        n_best: int = 1,
+        length_penalty: float = 0.6,
+        stop: str = "first",
+        max_ratio: float = 1.0,
+        max_extra: int = 50,
+        max_source: int = MAX_SOURCE,
+        lines_at_once: int = CHUNK_LINES,
+        search: SearchConfig | None = None,
+    ) -> Iterator[list[Result]]:
+        """The `n_best` translations of each line, best first, in order and as the lines come.
+
+        beam: width, 1 is greedy; length_penalty: alpha of GNMT's; stop: `first` or `exact`; the output may have
+        max_ratio * source tokens + max_extra; a source of more than max_source tokens is translated in pieces.
+        search: all options of the search at once, in place of these.
+        Raises ValueError for options that no search can honour.
+        """
+        config = search or search_config(
+            beam=beam, n_best=n_best, length_penalty=length_penalty, stop=stop, max_ratio=max_ratio, max_extra=max_extra
+        )
+        return self._stream(lines, config, max_source, lines_at_once)
+
+    def _stream(
+        self, lines: Iterable[str], config: SearchConfig, max_source: int, lines_at_once: int
+    ) -> Iterator[list[Result]]:
+        counts = Counts()
+        for chunk in chunks(lines, lines_at_once):
+            yield from translate_lines(self.module, self.tokenizer, chunk, config, counts, max_source=max_source)
+        for told in counts.words(max_source):
+            log.warning("%s", told)
+
+    def score(self, pairs: Iterable[tuple[str, str]]) -> list[Score]:
+        """The log-probability of each (source, target), equal to what the search gives its own outputs."""
+        encoded = [(self.tokenizer.encode(source), self.tokenizer.encode(target)) for source, target in pairs]
+        return [
+            Score(sum(logprobs), [*(self.tokenizer.piece(token) for token in target), "</s>"], logprobs)
+            for (_, target), logprobs in zip(encoded, score_ids(self.module, encoded), strict=True)
+        ]
+
+
+def search_config(length_penalty: float, **values: Any) -> SearchConfig:
+    """The search that plain options spell. Raises ValueError with every fault."""
+    config, faults = validate(SearchConfig, {**values, "penalty": {"kind": "gnmt", "alpha": length_penalty}})
+    if config is not None:
+        faults = check_search(config)
+    if config is None or faults:
+        raise ConfigError(faults, "the search")
+    return config
+
+
+def chunks(lines: Iterable[str], most: int) -> Iterator[list[str]]:
+    chunk, size = [], 0
+    for line in lines:
+        chunk.append(line)
+        size += len(line)
+        if len(chunk) >= most or size >= CHUNK_CHARACTERS:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk

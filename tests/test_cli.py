@@ -1,0 +1,185 @@
+"""The command line: which commands there are, what they print where, and how they end."""
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import Toy
+from typer.main import get_command
+
+from headway import cli
+
+COMMANDS = ["average", "demo", "evaluate", "init", "score", "show", "tokenizer", "train", "translate"]
+
+
+def test_the_commands_are_these_and_no_others() -> None:
+    group = get_command(cli.app)
+    assert sorted(group.commands) == COMMANDS
+    assert sorted(group.commands["tokenizer"].commands) == ["decode", "encode", "train"]
+
+
+def test_no_help_imports_torch_or_pydantic() -> None:
+    script = """
+import sys
+from typer.main import get_command
+from headway import cli
+
+def helps(words, command):
+    for name, inner in getattr(command, "commands", {}).items():
+        helps([*words, name], inner)
+    try:
+        cli.app([*words, "--help"])
+    except SystemExit as ended:
+        assert not ended.code, words
+
+helps([], get_command(cli.app))
+heavy = {"torch", "pydantic", "numpy", "tokenizers"} & {name.split(".")[0] for name in sys.modules}
+sys.exit(f"imported: {heavy}" if heavy else 0)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("Usage: ") == 1 + len(COMMANDS) + 3
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    script = "import headway, sys; sys.exit('torch' in sys.modules or 'pydantic' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def test_three_lines_in_are_three_lines_out_and_the_empty_one_is_empty(headway, toy: Toy) -> None:
+    code, out, err = headway("translate", toy.run, "-", "--beam", 2, stdin=b"A dog runs.\n\nTwo men.\n")
+    assert code == 0
+    lines = out.split("\n")
+    assert len(lines) == 4
+    assert lines[1] == ""
+    assert lines[3] == ""
+    assert "device cpu" in err
+
+
+def test_a_last_line_without_its_end_counts_and_no_line_gives_none(headway, toy: Toy) -> None:
+    assert headway("translate", toy.run, stdin=b"A dog runs.\nTwo men.")[1].count("\n") == 2
+    assert headway("translate", toy.run, stdin=b"")[:2] == (0, "")
+
+
+def test_files_in_and_out_packed_or_not_give_what_the_pipe_gives(headway, toy: Toy, tmp_path: Path) -> None:
+    text = b"The cat sleeps.\r\n \nOne man sees the house.\n"
+    piped = headway("translate", toy.run, stdin=text)[1]
+    (tmp_path / "in.en.gz").write_bytes(gzip.compress(text))
+    code, out, _ = headway("translate", toy.run, tmp_path / "in.en.gz", "-o", tmp_path / "out.de")
+    assert (code, out) == (0, "")
+    assert (tmp_path / "out.de").read_text(encoding="utf-8") == piped
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.en.gz", "out.de"]
+
+
+def test_quiet_leaves_only_warnings(headway, toy: Toy) -> None:
+    err = headway("translate", toy.run, "--quiet", stdin=b"A dog runs.\n")[2]
+    assert "device" not in err
+
+
+def test_nbest_prints_line_number_score_and_text_best_first(headway, toy: Toy) -> None:
+    code, out, _ = headway("translate", toy.run, "--nbest", 2, stdin=b"A dog runs.\nTwo men.\n")
+    rows = [line.split("\t") for line in out.splitlines()]
+    assert code == 0
+    assert [row[0] for row in rows] == ["1", "1", "2", "2"]
+
+
+def test_evaluate_prints_every_score_with_its_signature(headway, toy: Toy) -> None:
+    files = ("--source", toy.data / "test.en", "--reference", toy.data / "test.de")
+    code, out, _ = headway("evaluate", toy.run, *files)
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()] == ["BLEU", "chrF", "TER", "length", "exact"]
+    assert "tok:13a" in out
+    scores = json.loads(headway("evaluate", toy.run, *files, "--json")[1])
+    assert scores["num_lines"] == 7
+    assert {"bleu", "bleu_signature", "chrf", "ter", "length_ratio"} < scores.keys()
+
+
+def test_score_gives_one_number_a_line_and_each_token_in_json(headway, toy: Toy) -> None:
+    files = ("--source", toy.data / "test.en", "--target", toy.data / "test.de")
+    plain = headway("score", toy.run, *files)[1].splitlines()
+    rows = [json.loads(line) for line in headway("score", toy.run, *files, "--json")[1].splitlines()]
+    assert len(plain) == len(rows) == 7
+    for number, row in zip(plain, rows, strict=True):
+        assert float(number) == pytest.approx(sum(row["token_logprobs"]), abs=1e-5)
+        assert len(row["tokens"]) == len(row["token_logprobs"])
+        assert row["tokens"][-1] == "</s>"
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"), [("transformer-base", "63,082,496"), ("transformer-tiny", "6,061,568")]
+)
+def test_show_counts_the_parameters_of_a_preset(headway, name: str, parameters: str) -> None:
+    code, out, _ = headway("show", name)
+    assert code == 0
+    assert out.splitlines()[0].split() == ["parameters", parameters]
+
+
+def test_show_reads_a_model_without_its_weights_and_a_recipe(headway, toy: Toy, tmp_path: Path) -> None:
+    for name in ("config.json", "tokenizer.json"):
+        (tmp_path / name).write_bytes((toy.run / name).read_bytes())
+    shown = json.loads(headway("show", tmp_path, "--json")[1])
+    assert shown["model"]["dim"] == 16
+    assert shown["parameters"] == sum(shown["parameters_by_part"].values())
+    assert headway("show", toy.run / "recipe.toml")[1] == headway("show", tmp_path)[1]
+
+
+def test_init_writes_a_recipe_that_loads(headway, tmp_path: Path) -> None:
+    assert headway("init", tmp_path / "new")[0] == 0
+    assert headway("show", tmp_path / "new" / "recipe.toml")[0] == 0
+
+
+def test_average_of_one_checkpoint_is_that_checkpoint(headway, toy: Toy, tmp_path: Path) -> None:
+    from headway.checkpoint import read_tensors
+
+    code, _, err = headway("average", toy.run, "-o", tmp_path / "mean", "--last", 1)
+    assert (code, "averaged 1 " in err) == (0, True)
+    last = read_tensors(max((toy.run / "checkpoints").glob("step-*")) / "model.safetensors")
+    mean = read_tensors(tmp_path / "mean" / "model.safetensors")
+    assert all(mean[name].equal(last[name]) for name in last)
+    assert headway("translate", tmp_path / "mean", stdin=b"A dog.\n")[1].count("\n") == 1
+
+
+def test_tokenizer_trains_encodes_and_decodes_back(headway, toy: Toy, tmp_path: Path) -> None:
+    path = tmp_path / "tokenizer.json"
+    assert headway("tokenizer", "train", toy.data / "train.en", "-o", path, "--vocab-size", 290)[0] == 0
+    text = "A dog  runs.\n\n日本 \U0001f600\n"
+    numbers = headway("tokenizer", "encode", path, stdin=text.encode())[1]
+    assert numbers.count("\n") == 3
+    assert headway("tokenizer", "decode", path, stdin=numbers.encode())[1] == text
+
+
+def test_whoever_closes_the_pipe_ends_it_quietly(toy: Toy) -> None:
+    command = f"yes 'A dog runs.' | head -n 100000 | {sys.executable} -m headway tokenizer encode {toy.run} | head -n 1"
+    done = subprocess.run(
+        ["bash", "-c", f"{command}; exit ${{PIPESTATUS[2]}}"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr, done.stdout.count("\n")) == (0, "", 1)
+
+
+@pytest.mark.parametrize(
+    ("fault", "code", "words"),
+    [
+        (ValueError("steps = -1: take more"), 2, "headway: steps = -1: take more\n"),
+        (OSError(28, "No space left on device"), 1, "No space left on device"),
+        (ArithmeticError("the loss is nan"), 1, "the loss is nan"),
+        (KeyboardInterrupt("stopped after step 7, saved in x"), 1, "headway: stopped after step 7, saved in x\n"),
+        (AssertionError("ours"), 1, "Traceback"),
+    ],
+)
+def test_each_kind_of_end_has_its_exit_code(headway, monkeypatch, fault: BaseException, code: int, words: str) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise fault
+
+    monkeypatch.setattr("headway.api.init", fail)
+    ended, out, err = headway("init", "somewhere")
+    assert (ended, out) == (code, "")
+    assert words in err
+    assert ("Traceback" in err) == (words == "Traceback")
+
+
+def test_set_reads_values_as_toml_and_the_rest_as_text() -> None:
+    read = cli.overrides(["a.b=3", "c=0.5", "d=true", "e=linear", "f=[1, 2]", "g=a=b"])
+    assert read == {"a.b": 3, "c": 0.5, "d": True, "e": "linear", "f": [1, 2], "g": "a=b"}

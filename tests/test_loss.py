@@ -1,0 +1,106 @@
+"""The loss against the values of the paper's formulae, torch's cross-entropy and finite differences."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from headway.config import OthersSmoothingConfig, UniformSmoothingConfig
+from headway.train.loss import token_loss
+
+SMOOTHINGS = [
+    UniformSmoothingConfig(epsilon=0.1),
+    OthersSmoothingConfig(epsilon=0.3),
+    UniformSmoothingConfig(epsilon=0),
+]
+
+
+def written_out(logits: Tensor, target: Tensor, smoothing: UniformSmoothingConfig | OthersSmoothingConfig) -> Tensor:
+    """-sum_v q(v) log p(v), with q as a table: the twin, row by row."""
+    total = torch.zeros((), dtype=logits.dtype)
+    for x, t in zip(logits.flatten(0, -2), target.flatten().tolist(), strict=True):
+        size = len(x)
+        if smoothing.kind == "uniform":
+            q = torch.full_like(x, smoothing.epsilon / size)
+            q[t] += 1 - smoothing.epsilon
+        else:
+            q = torch.full_like(x, smoothing.epsilon / (size - 1))
+            q[t] = 1 - smoothing.epsilon
+        if t != 0:
+            total = total - (q * (x - x.exp().sum().log())).sum()
+    return total
+
+
+def example(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
+    torch.manual_seed(1)
+    logits = (3 * torch.randn(3, 5, 11, dtype=dtype)).requires_grad_()
+    target = torch.tensor([[4, 2, 0, 0, 0], [10, 1, 7, 9, 2], [3, 3, 2, 0, 0]])
+    return logits, target
+
+
+@pytest.mark.parametrize(("kind", "value"), [(UniformSmoothingConfig, 0.651914), (OthersSmoothingConfig, 0.701914)])
+def test_smoothing_by_name_gives_the_published_values(kind: type, value: float) -> None:
+    got = token_loss(torch.tensor([[1.0, 2, 3, 4, 5]]), torch.tensor([4]), kind(epsilon=0.1))
+    assert got.loss.item() == pytest.approx(value, abs=1e-6)
+    assert got.nll.item() == pytest.approx(0.451914, abs=1e-6)
+    assert got.tokens == 1
+
+
+@pytest.mark.parametrize("smoothing", SMOOTHINGS, ids=str)
+def test_loss_and_gradient_equal_the_written_out_sum(smoothing: UniformSmoothingConfig | OthersSmoothingConfig) -> None:
+    logits, target = example()
+    got = token_loss(logits, target, smoothing)
+    (gradient,) = torch.autograd.grad(3 * got.loss, logits)
+    wanted = written_out(logits, target, smoothing)
+    (wanted_gradient,) = torch.autograd.grad(3 * wanted, logits)
+    assert got.tokens == 10
+    torch.testing.assert_close(got.loss, wanted, rtol=1e-12, atol=0)
+    torch.testing.assert_close(gradient, wanted_gradient, rtol=1e-10, atol=1e-14)
+    assert torch.autograd.gradcheck(lambda x: token_loss(x, target, smoothing).loss, logits)
+
+
+def test_uniform_smoothing_and_its_plain_nll_equal_torch() -> None:
+    logits, target = example()
+    got = token_loss(logits, target, UniformSmoothingConfig(epsilon=0.2))
+    rows, ids = logits.flatten(0, 1), target.flatten()
+    for value, epsilon in ((got.loss, 0.2), (got.nll, 0.0)):
+        wanted = F.cross_entropy(rows, ids, ignore_index=0, reduction="sum", label_smoothing=epsilon)
+        torch.testing.assert_close(value, wanted, rtol=1e-12, atol=0)
+    assert not got.nll.requires_grad
+
+
+def test_padding_counts_nowhere_whatever_its_logits_are() -> None:
+    logits, target = example()
+    short = token_loss(logits[:1, :2], target[:1, :2], SMOOTHINGS[0])
+    changed = logits.detach().clone()
+    changed[0, 2:] = 1e30
+    padded = token_loss(changed.requires_grad_(), target, SMOOTHINGS[0])
+    (gradient,) = torch.autograd.grad(padded.loss, changed)
+    assert torch.equal(gradient[0, 2:], torch.zeros(3, 11, dtype=torch.float64))
+    assert token_loss(changed[:1], target[:1], SMOOTHINGS[0])[:2] == short[:2]
+    nothing = token_loss(logits, torch.zeros_like(target), SMOOTHINGS[0])
+    assert nothing == (0, 0, 0)
+    assert not torch.autograd.grad(nothing.loss, logits)[0].any()
+
+
+def test_logits_far_apart_stay_finite() -> None:
+    logits = torch.tensor([[1e4, -1e4, 0.0], [-1e4, 1e4, 1e4]], requires_grad=True)
+    got = token_loss(logits, torch.tensor([1, 2]), UniformSmoothingConfig(epsilon=0.0))
+    got.loss.backward()
+    assert got.loss.item() == pytest.approx(2e4 + math.log(2))
+    assert logits.grad is not None
+    torch.testing.assert_close(logits.grad, torch.tensor([[1.0, -1, 0], [0, 0.5, -0.5]]))
+
+
+def test_half_precision_logits_are_summed_in_float32() -> None:
+    torch.manual_seed(2)
+    logits = torch.randn(300, 7).bfloat16().requires_grad_()
+    target = torch.randint(1, 7, (300,))
+    got = token_loss(logits, target, SMOOTHINGS[0])
+    got.loss.backward()
+    assert got.loss.dtype == torch.float32
+    assert logits.grad is not None
+    assert logits.grad.dtype == torch.bfloat16
+    torch.testing.assert_close(got.loss, written_out(logits.detach().float(), target, SMOOTHINGS[0]), rtol=1e-5, atol=0)
