@@ -1,7 +1,7 @@
 """The mixer interface: whatever moves information between positions. Attention, recurrences and linear attention are
 tenants.
 
-The contract is written as a test suite, `tests/contract/test_mixer.py`: a new mixer is a new row there.
+The contract is a test suite, `tests/contract/test_mixer.py`, which finds every mixer that a config can name.
 """
 
 from __future__ import annotations
