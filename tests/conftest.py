@@ -42,6 +42,8 @@ TOY_SETTINGS = (
     "train.save_every=1",
     "train.validate_every=2",
     "model.dim=16",
+    "model.encoder.layers=[{repeat=1}]",
+    "model.decoder.layers=[{repeat=1}]",
     "search.max_extra=3",
     "search.beam=2",
 )

@@ -40,7 +40,7 @@ from headway.evaluate.cost import costs
 from headway.evaluate.metrics import score_bleu, score_corpus
 from headway.generate.decode import score_ids
 from headway.generate.lines import Counts, translate_lines
-from headway.generate.model import MAX_SOURCE, Model
+from headway.generate.model import Model, longest_source
 from headway.models.seq2seq import Seq2Seq
 from headway.nn.invariant import apply_batch_invariance
 from headway.presets import PRESETS
@@ -69,7 +69,7 @@ DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.
 
 
 def choose_device(device: str | torch.device | None, threads: int | None = None) -> torch.device:
-    """`None` and "auto" take a GPU if there is one. Says what was chosen."""
+    """Where to compute: `None` and "auto" take a GPU if there is one. Sets the threads, and tunes the allocator."""
     tune_allocator()
     if threads is not None:
         torch.set_num_threads(threads)
@@ -116,12 +116,7 @@ def load(
     if batch_invariant:
         apply_batch_invariance(module)
     say_device(where, dtype or "float32")
-    return Model(
-        module,
-        tokenizer,
-        config,
-        languages,
-    )
+    return Model(module, tokenizer, config, languages)
 
 
 def open_model(folder: Path) -> tuple[Seq2SeqConfig, dict[str, str | None], Tokenizer, Seq2Seq]:
@@ -302,9 +297,9 @@ class Validation:
     def __call__(self, model: Any, step: int) -> dict[str, float]:
         logprobs = [value for line in score_ids(model, self.encoded) for value in line]
         sources, references = zip(*self.pairs[:VALID_LINES], strict=True)
-        results = translate_lines(
-            model, self.tokenizer, sources, best_one(self.recipe.search), Counts(), max_source=MAX_SOURCE
-        )
+        search = best_one(self.recipe.search)
+        longest = longest_source(self.recipe.model, search)
+        results = translate_lines(model, self.tokenizer, sources, search, Counts(), max_source=longest)
         translated = [line[0].text for line in results]
         bleu = score_bleu(translated, references, language=self.recipe.data.target_language)
         return {"loss": -sum(logprobs) / len(logprobs), "bleu": bleu}

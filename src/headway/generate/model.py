@@ -63,21 +63,22 @@ class Model:
         stop: str = "first",
         max_ratio: float = 1.0,
         max_extra: int = 50,
-        max_source: int = MAX_SOURCE,
+        max_source: int | None = None,
         lines_at_once: int = CHUNK_LINES,
         search: SearchConfig | None = None,
     ) -> Iterator[list[Result]]:
         """The `n_best` translations of each line, best first, in order and as the lines come.
 
         beam: width, 1 is greedy; length_penalty: alpha of GNMT's; stop: `first` or `exact`; the output may have
-        max_ratio * source tokens + max_extra; a source of more than max_source tokens is translated in pieces.
+        max_ratio * source tokens + max_extra; a source of more than max_source tokens (default: what the
+        model can take, 512 at most) is translated in pieces.
         search: all options of the search at once, in place of these.
         Raises ValueError for options that no search can honour.
         """
         config = search or search_config(
             beam=beam, n_best=n_best, length_penalty=length_penalty, stop=stop, max_ratio=max_ratio, max_extra=max_extra
         )
-        return self._stream(lines, config, max_source, lines_at_once)
+        return self._stream(lines, config, max_source or longest_source(self.config, config), lines_at_once)
 
     def _stream(
         self, lines: Iterable[str], config: SearchConfig, max_source: int, lines_at_once: int
@@ -95,6 +96,17 @@ class Model:
             Score(sum(logprobs), [*(self.tokenizer.piece(token) for token in target), "</s>"], logprobs)
             for (_, target), logprobs in zip(encoded, score_ids(self.module, encoded), strict=True)
         ]
+
+
+def longest_source(model: Seq2SeqConfig, search: SearchConfig) -> int:
+    """The most tokens of a source that the model's positions reach, with the end and the longest output in mind."""
+    if model.position.kind != "learned":
+        return MAX_SOURCE
+    places = model.position.max_len
+    for_output = int((places - search.max_extra) / search.max_ratio) if search.max_ratio else places
+    if places < search.max_extra or min(places, for_output) < 2:
+        raise ValueError(f"max_extra = {search.max_extra}: the model has {places} positions in all; take a lower one")
+    return min(MAX_SOURCE, places - 1, for_output - 1)
 
 
 def search_config(length_penalty: float, **values: Any) -> SearchConfig:

@@ -1,0 +1,258 @@
+"""The wiring: what `headway.load`, `Model` and `headway.train` promise, on a toy run."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+import headway as package
+from conftest import Toy
+from headway import api
+from headway.checkpoint import read_tensors
+from headway.config import LearnedConfig, SearchConfig
+from headway.data.batch import Loader, encode_corpus
+from headway.data.corpus import read_pairs
+from headway.generate.lines import cut
+from headway.generate.model import Model, longest_source
+from headway.text.tokenizer import Tokenizer
+from headway.train.plan import measure, plan, recipe_for
+
+SEPARATORS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+
+
+@pytest.fixture(scope="module")
+def model(toy: Toy) -> Model:
+    return package.load(toy.run, device="cpu")
+
+
+def test_as_many_texts_come_out_as_go_in_whatever_is_in_them(model: Model) -> None:
+    texts = ["A dog runs.", "", "   ", "a\u2028b", "a\nb", "\x00", "</s>", "日本語", "\ufffd", "A dog runs."]
+    found = model.translate(texts, beam=2, max_extra=3)
+    assert len(found) == len(texts)
+    assert found[1] == found[2] == ""
+    assert found[0] == found[-1]
+    assert not any(separator in text for text in found for separator in SEPARATORS)
+    assert model.translate([]) == []
+
+
+def test_nbest_is_distinct_and_begins_with_the_best(model: Model) -> None:
+    text = ["The woman sees a dog."]
+    several = model.translate(text, beam=5, n_best=5, max_extra=3)[0]
+    assert len(several) == 5
+    assert several[0] == model.translate(text, beam=5, max_extra=3)[0]
+    assert model.translate([""], beam=3, n_best=3) == [["", "", ""]]
+
+
+def test_a_long_line_is_translated_in_pieces_that_lose_nothing(model: Model, caplog: pytest.LogCaptureFixture) -> None:
+    words = [f"word{number}" for number in range(200)]
+    encode = model.tokenizer.encode
+    pieces = cut(" ".join(words), encode, 60)
+    assert max(map(len, pieces)) <= 60
+    assert [word for ids in pieces for word in model.tokenizer.decode(ids).split()] == words
+    parts = [model.tokenizer.decode(ids) for ids in pieces]
+    with caplog.at_level("WARNING", "headway"):
+        whole = model.translate([" ".join(words)], beam=1, max_extra=2, max_source=60)
+    assert whole == [" ".join(model.translate(parts, beam=1, max_extra=2))]
+    assert f"1 of 1 lines had more than 60 tokens: translated in {len(pieces)} pieces" in caplog.text
+
+
+def test_a_model_with_learned_positions_gets_no_more_than_it_has_places_for(model: Model) -> None:
+    def longest(places: int, **search: float) -> int:
+        position = LearnedConfig(max_len=places)
+        return longest_source(model.config.model_copy(update={"position": position}), SearchConfig(**search))
+
+    assert longest(300, max_ratio=1.0, max_extra=50) == 249
+    assert longest(300, max_ratio=0.5, max_extra=50) == 299
+    assert longest(300, max_ratio=2.0, max_extra=50) == 124
+    assert longest(5000) == 512
+    with pytest.raises(ValueError, match="max_extra = 50: the model has 40 positions"):
+        longest(40)
+
+
+def test_a_word_without_a_space_is_cut_all_the_same() -> None:
+    def encode(text: str) -> list[int]:
+        return list(text.encode())
+
+    text = "é" * 5000 + " " + "x"
+    pieces = cut(text, encode, 512)
+    assert max(map(len, pieces)) <= 512
+    assert b"".join(map(bytes, pieces)) == text.replace(" ", "").encode()
+
+
+def test_a_megabyte_in_one_line_comes_out_as_one_line(model: Model) -> None:
+    found = model.translate(["1 " * 500_000 + "2"], beam=1, max_ratio=0.0, max_extra=1)
+    assert len(found) == 1
+    assert "\n" not in found[0]
+
+
+def test_translations_at_the_length_limit_are_counted(model: Model, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("WARNING", "headway"):
+        model.translate(["A dog runs.", "Two men."], beam=1, max_ratio=0.0, max_extra=1)
+    assert "2 translations stopped at the length limit" in caplog.text
+
+
+def test_a_stream_is_read_in_chunks_and_not_to_its_end(model: Model) -> None:
+    taken = []
+
+    def endless():
+        while True:
+            taken.append("A dog.")
+            yield taken[-1]
+
+    stream = model.stream(endless(), beam=1, max_extra=1, lines_at_once=7)
+    for _ in range(10):
+        next(stream)
+    assert len(taken) == 14
+
+
+def test_the_score_of_a_translation_is_that_of_the_search(model: Model) -> None:
+    sources = ["The woman sees a dog.", "Two men."]
+    results = [line[0] for line in model.stream(sources, beam=3, length_penalty=0.0, max_extra=9)]
+    scores = model.score(list(zip(sources, (result.text for result in results), strict=True)))
+    for result, score in zip(results, scores, strict=True):
+        assert score.logprob == pytest.approx(sum(score.token_logprobs))
+        if model.tokenizer.encode(result.text):
+            assert len(score.tokens) == len(score.token_logprobs)
+
+
+def test_a_text_for_a_list_of_texts_is_refused(model: Model) -> None:
+    with pytest.raises(ValueError, match="list"):
+        model.translate("A dog runs.")
+
+
+def test_every_fault_of_a_search_is_said_at_once(model: Model) -> None:
+    with pytest.raises(ValueError, match=r"(?s)beam = 0.*max_extra = -1"):
+        model.translate(["a"], beam=0, max_extra=-1)
+    with pytest.raises(ValueError, match="n_best"):
+        model.translate(["a"], beam=2, n_best=3)
+
+
+def test_the_module_takes_tokens_and_gives_logits(model: Model) -> None:
+    logits = model.module(torch.tensor([[5, 6, 2]]), torch.tensor([[1, 7, 8, 9]]))
+    assert logits.shape == (1, 4, model.tokenizer.vocab_size)
+
+
+def test_load_says_which_devices_and_dtypes_there_are(toy: Toy) -> None:
+    with pytest.raises(ValueError, match="float32, float64, bfloat16"):
+        package.load(toy.run, dtype="int3")
+    with pytest.raises(ValueError, match="no such kind"):
+        package.load(toy.run, device="abacus")
+    assert next(package.load(toy.run, dtype="float64").module.parameters()).dtype == torch.float64
+
+
+def test_a_run_that_is_resumed_gives_what_the_unbroken_run_gives(toy: Toy, tmp_path: Path) -> None:
+    changes = {"train.steps": 3, "train.save_every": 1, "model.dim": 16, "train.batch_tokens": 500, "search.beam": 1}
+    changes |= {"search.max_extra": 1, "train.validate_every": 2, "train.schedule.warmup": 0.5}
+    files = {"source": toy.data / "train.en", "target": toy.data / "train.de"}
+    api.train(**files, out=tmp_path / "whole", set=changes, quiet=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(api.Validation, "__call__", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            api.train(**files, out=tmp_path / "broken", set=changes, quiet=True)
+    with pytest.raises(ValueError, match="not finished"):
+        package.load(tmp_path / "broken")
+    api.train(out=tmp_path / "broken", resume=True, quiet=True)
+    for name in ("metrics.jsonl", "model.safetensors", "config.json", "tokenizer.json"):
+        assert (tmp_path / "broken" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
+
+
+def test_resuming_with_other_settings_is_refused_and_with_the_same_ones_is_not(toy: Toy) -> None:
+    files = {"source": toy.data / "train.en", "target": toy.data / "train.de", "out": toy.run, "quiet": True}
+    with pytest.raises(ValueError, match=r"train.seed: 1 then, 2 now"):
+        api.train(resume=True, set={**settings(toy), "train.seed": 2}, **files)
+    before = read_tensors(toy.run / "model.safetensors")
+    api.train(resume=True, set=settings(toy), **files)
+    after = read_tensors(toy.run / "model.safetensors")
+    assert all(before[name].equal(after[name]) for name in before)
+
+
+def settings(toy: Toy) -> dict:
+    from headway.cli import overrides
+
+    return overrides(list(toy.settings))
+
+
+def test_init_starts_from_the_weights_and_the_tokenizer_of_a_model(toy: Toy, tmp_path: Path) -> None:
+    files = {"source": toy.data / "train.en", "target": toy.data / "train.de", "quiet": True}
+    changes = {**settings(toy), "train.schedule.peak": 1e-12, "train.steps": 1, "train.average.num": 1}
+    api.train(**files, out=tmp_path / "next", init=toy.run, set=changes)
+    old, new = read_tensors(toy.run / "model.safetensors"), read_tensors(tmp_path / "next" / "model.safetensors")
+    assert all(torch.allclose(old[name], new[name], atol=1e-6) for name in old)
+    assert (tmp_path / "next" / "tokenizer.json").read_bytes() == (toy.run / "tokenizer.json").read_bytes()
+
+
+def test_a_recipe_trains_as_a_table_as_a_file_and_over_an_old_run_only_by_force(toy: Toy, tmp_path: Path) -> None:
+    table = {
+        "data": {"source": str(toy.data / "train.en"), "target": str(toy.data / "train.de")},
+        "tokenizer": {"kind": "bpe", "vocab_size": 300},
+        "model": {"preset": "transformer-tiny", "dim": 8},
+        "train": {"steps": 1, "save_every": 1, "schedule": {"kind": "inverse_sqrt", "peak": 1e-3, "warmup": 0.5}},
+        "search": {"beam": 1, "max_extra": 1},
+    }
+    result = package.train(table, out=tmp_path / "run", quiet=True)
+    assert result["num_lines"] == 15
+    with pytest.raises(ValueError, match="--force"):
+        package.train(table, out=tmp_path / "run", quiet=True)
+    package.train(tmp_path / "run" / "recipe.toml", out=tmp_path / "run", force=True, quiet=True)
+
+
+def test_the_plan_grows_with_the_data_and_stays_in_bounds() -> None:
+    plans = [plan(pairs, 110 * pairs) for pairs in (1, 200, 5_000, 29_000, 1_000_000, 100_000_000)]
+    assert [chosen.vocab_size for chosen in plans] == [400, 500, 2500, 6000, 32_000, 32_000]
+    assert [chosen.steps for chosen in plans] == sorted(chosen.steps for chosen in plans)
+    assert [chosen.preset for chosen in plans] == ["transformer-tiny"] * 4 + ["transformer-base"] * 2
+
+
+def test_a_recipe_for_two_files_reads_the_languages_from_their_names(toy: Toy) -> None:
+    recipe = recipe_for(toy.data / "train.en", toy.data / "train.de", {})
+    assert (recipe.data.source_language, recipe.data.target_language) == ("en", "de")
+    assert recipe.tokenizer.vocab_size == 600
+
+
+def test_measuring_changes_neither_the_weights_nor_the_random_numbers(toy: Toy) -> None:
+    _, _, tokenizer, module = api.open_model(toy.run)
+    recipe = api.load_recipe(toy.run / "recipe.toml")
+    pairs = read_pairs(toy.data / "train.en", toy.data / "train.de")
+    loader = Loader(encode_corpus(pairs, tokenizer, 256)[0], 500, 1)
+    batches = [batch for (_, _, batch), _ in zip(loader.start(), range(2), strict=False)]
+    before, weights = torch.get_rng_state(), [parameter.clone() for parameter in module.parameters()]
+    found = measure(module, batches, recipe.train, torch.device("cpu"))
+    assert torch.equal(torch.get_rng_state(), before)
+    assert all(map(torch.equal, module.parameters(), weights))
+    assert found.seconds_per_step > 0
+
+
+def test_the_estimate_is_written_into_the_run(toy: Toy) -> None:
+    assert {"seconds_per_step", "seconds", "bytes"} == json.loads((toy.run / "estimate.json").read_text()).keys()
+
+
+def test_the_tokenizer_learns_from_the_training_pairs_alone(toy: Toy) -> None:
+    from headway.data.prepare import Corpus
+
+    recipe = api.load_recipe(toy.run / "recipe.toml")
+    corpus = Corpus(recipe)
+    assert len(corpus.train) + len(corpus.valid) == 300
+    assert not {source for source, _ in corpus.train} & {source for source, _ in corpus.valid}
+    assert [corpus.pairs[line - 1] for line in corpus.lines] == corpus.train
+    assert Tokenizer.load(toy.run / "tokenizer.json").vocab_size == recipe.tokenizer.vocab_size
+
+
+@pytest.mark.slow
+def test_the_demo_reaches_its_figures(tmp_path: Path) -> None:
+    scores = api.demo(out=tmp_path, quiet=True)
+    assert scores["bleu"] >= 85
+    assert scores["word_for_word_bleu"] < 30
+
+
+def test_the_public_names_are_the_functions_although_rooms_have_the_same_names() -> None:
+    from headway.evaluate import metrics
+    from headway.train import loop
+
+    assert package.train is api.train
+    assert package.evaluate is api.evaluate
+    assert loop.train is not api.train
+    assert metrics.__name__ == "headway.evaluate.metrics"
+    assert set(package.__all__) <= set(dir(package))
+    with pytest.raises(AttributeError, match="lode"):
+        package.lode  # noqa: B018

@@ -1,0 +1,273 @@
+"""Bad input, from the command line: each fault says what, where and what to do; exit code 2, and no traceback.
+
+What is odd yet fine (CRLF, a byte order mark, NUL, duplicates, few lines) is read, and goes through to the end.
+"""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from conftest import Toy
+
+
+@pytest.fixture
+def refused(headway):
+    """A command line that must be refused: returns what it says."""
+
+    def call(*words: object, stdin: bytes = b"") -> str:
+        code, out, err = headway(*words, stdin=stdin)
+        assert (code, out) == (2, ""), err
+        assert "Traceback" not in err
+        assert err.count("headway: ") == 1
+        return err
+
+    return call
+
+
+@pytest.fixture
+def model(toy: Toy, tmp_path: Path) -> Path:
+    """A copy of a model folder, to be damaged."""
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for name in ("config.json", "model.safetensors", "tokenizer.json"):
+        shutil.copy(toy.run / name, folder)
+    return folder
+
+
+def train(source: Path, target: Path, out: Path) -> list[object]:
+    return ["train", "--source", source, "--target", target, "--out", out]
+
+
+FILES = {
+    "missing": (None, "there is no such file"),
+    "empty": (b"", "is empty"),
+    "binary": (b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR", "not UTF-8"),
+    "utf16": ("Ein Hund.\n".encode("utf-16"), "UTF-16"),
+    "latin1": (b"one\ntwo\nM\xe4nner\n", "line 3, byte 1 of the line, byte 9 of the file"),
+}
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_a_file_that_is_no_text_is_named_with_the_place_and_the_remedy(
+    refused, toy: Toy, tmp_path: Path, kind: str
+) -> None:
+    content, told = FILES[kind]
+    bad = tmp_path / "bad.de"
+    if content is not None:
+        bad.write_bytes(content)
+    for command in (
+        train(toy.data / "train.en", bad, tmp_path / "run"),
+        ["translate", toy.run, bad],
+        ["evaluate", toy.run, "--source", toy.data / "test.en", "--reference", bad],
+        ["score", toy.run, "--source", toy.data / "test.en", "--target", bad],
+        ["tokenizer", "train", bad, "-o", tmp_path / "tokenizer.json"],
+    ):
+        err = refused(*command)
+        assert str(bad) in err
+        assert told in err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_for_a_file_and_an_unreadable_file_are_named(refused, toy: Toy, tmp_path: Path) -> None:
+    assert "is a folder" in refused("translate", toy.run, tmp_path)
+    if os.geteuid():  # root may read everything
+        (tmp_path / "closed.en").write_bytes(b"a\n")
+        (tmp_path / "closed.en").chmod(0)
+        assert "may not be read" in refused("translate", toy.run, tmp_path / "closed.en")
+
+
+def test_a_bad_byte_on_standard_input_is_placed(refused, toy: Toy) -> None:
+    err = refused("translate", toy.run, stdin=b"good\nbad\xff\n")
+    assert "standard input: line 2, byte 3 of the line" in err
+
+
+def test_unequal_files_are_told_with_both_counts(refused, toy: Toy, tmp_path: Path) -> None:
+    err = refused(*train(toy.data / "train.en", toy.data / "test.de", tmp_path / "run"))
+    assert "has 300 lines" in err
+    assert "has 7" in err
+
+
+def test_odd_lines_and_few_lines_train_and_translate(headway, toy: Toy, tmp_path: Path) -> None:
+    source = b"\xef\xbb\xbfA dog.\r\nA dog.\r\nnul \x00 here\r\na\xe2\x80\xa8b\r\n\r\nTwo cats.\r\n"
+    (tmp_path / "a.en").write_bytes(source)
+    (tmp_path / "a.de").write_bytes(b"Ein Hund.\nEin Hund.\nNull \x00\na b\nnichts\nZwei Katzen.\n")
+    code, _, err = headway(*train(tmp_path / "a.en", tmp_path / "a.de", tmp_path / "run"), *toy.options())
+    assert code == 0, err
+    assert "left out 1 of 5 pairs that have an empty side: lines 5" in err
+    code, out, _ = headway("translate", tmp_path / "run", tmp_path / "a.en", "--beam", 1)
+    assert (code, out.count("\n")) == (0, 6)
+    assert out.split("\n")[4] == ""
+    assert out.split("\n")[0] == out.split("\n")[1]
+
+
+def test_every_fault_of_a_recipe_is_told_at_once_with_the_nearest_name(refused, toy: Toy, tmp_path: Path) -> None:
+    err = refused(
+        *train(toy.data / "train.en", toy.data / "train.de", tmp_path / "run"),
+        *("--set", "train.stepz=3", "--set", "train.seed=x", "--set", "model.decoder.layer.mixer=atention"),
+    )
+    assert "train.stepz = 3: no such key" in err
+    assert 'did you mean "steps"' in err
+    assert 'train.seed = "x": needs a whole number' in err
+    assert 'did you mean "attention"' in err
+
+
+def test_a_contradiction_is_told_with_both_sides(refused, toy: Toy, tmp_path: Path) -> None:
+    files = train(toy.data / "train.en", toy.data / "train.de", tmp_path / "run")
+    assert "num_heads = 4" in refused(*files, "--set", "model.dim=30")
+    assert "warmup" in refused(*files, "--set", "train.schedule.warmup=9999999")
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_is_not_a_recipe_or_a_setting_is_told(refused, tmp_path: Path) -> None:
+    (tmp_path / "bad.toml").write_text("[train\n", encoding="utf-8")
+    assert "not TOML" in refused("train", tmp_path / "bad.toml", "--out", tmp_path / "run")
+    assert 'did you mean "multi30k-en-de-tiny"' in refused("train", "multi30k-en-de-tin", "--out", tmp_path / "run")
+    assert "--set steps: write it as path=value" in refused("train", "demo", "--set", "steps")
+    assert "nothing to train on" in refused("train")
+    assert "either a recipe or" in refused("train", "demo", "--source", "a", "--target", "b")
+    assert 'did you mean "transformer-base"' in refused("show", "transformer-bas")
+
+
+def test_an_unset_variable_in_a_path_is_named(refused, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.delenv("HEADWAY_DATA", raising=False)
+    assert "HEADWAY_DATA is not set" in refused("train", "multi30k-en-de-tiny", "--out", tmp_path / "run")
+
+
+def test_a_vocabulary_larger_than_the_data_gives_is_told_with_what_it_gives(
+    refused, headway, toy: Toy, tmp_path: Path
+) -> None:
+    files = train(toy.data / "train.en", toy.data / "train.de", tmp_path / "run")
+    err = refused(*files, *toy.options(), "--set", "tokenizer.vocab_size=30000")
+    assert "tokenizer.vocab_size = 30000" in err
+    largest = err.split("give ")[1].split()[0]
+    assert headway(*files, *toy.options(), "--set", f"tokenizer.vocab_size={largest}")[0] == 0
+
+
+def test_a_pair_larger_than_a_batch_is_named(refused, toy: Toy, tmp_path: Path) -> None:
+    files = train(toy.data / "train.en", toy.data / "train.de", tmp_path / "run")
+    err = refused(*files, "--set", "train.batch_tokens=8")
+    assert "train.batch_tokens = 8: the pair of line" in err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_model_with_a_missing_an_extra_and_a_misshaped_tensor_is_told_at_once(refused, model: Path) -> None:
+    tensors = load_file(model / "model.safetensors")
+    names = sorted(tensors)
+    del tensors[names[0]]
+    tensors[names[1]] = torch.zeros(3, 5)
+    tensors["decoder.nonsense"] = torch.zeros(2)
+    save_file(tensors, model / "model.safetensors")
+    err = refused("translate", model, stdin=b"a\n")
+    assert f"missing: {names[0]}" in err
+    assert f"wrong shape: {names[1]} is (3, 5)" in err
+    assert "unexpected: decoder.nonsense" in err
+
+
+def test_truncated_weights_are_told(refused, model: Path) -> None:
+    whole = (model / "model.safetensors").read_bytes()
+    (model / "model.safetensors").write_bytes(whole[: len(whole) // 2])
+    assert "truncated" in refused("translate", model, stdin=b"a\n")
+
+
+def test_another_format_version_is_told(refused, model: Path) -> None:
+    config = json.loads((model / "config.json").read_text(encoding="utf-8"))
+    (model / "config.json").write_text(json.dumps({**config, "format": 99}), encoding="utf-8")
+    err = refused("translate", model, stdin=b"a\n")
+    assert "format = 99" in err
+    assert "reads format 1" in err
+
+
+def test_a_folder_that_is_no_model_and_missing_parts_of_one_are_told(refused, model: Path, tmp_path: Path) -> None:
+    assert "is no model folder" in refused("translate", tmp_path, stdin=b"a\n")
+    assert "is no model folder" in refused("translate", tmp_path / "nowhere", stdin=b"a\n")
+    (model / "tokenizer.json").unlink()
+    assert "tokenizer.json is missing" in refused("translate", model, stdin=b"a\n")
+
+
+def test_an_output_that_cannot_be_written_is_found_before_the_work(refused, toy: Toy, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x", encoding="utf-8")
+    inside = tmp_path / "file" / "out"
+    assert "cannot be written" in refused("translate", "no-model-is-looked-for", "-o", inside)
+    assert "cannot be written" in refused(*train(toy.data / "train.en", toy.data / "train.de", inside))
+    assert "cannot be written" in refused("average", toy.run, "-o", inside)
+    assert "cannot be written" in refused("tokenizer", "train", toy.data / "train.en", "-o", inside)
+    assert "cannot be written" in refused("init", inside)
+
+
+def test_a_failed_translation_leaves_the_old_output_alone(refused, toy: Toy, tmp_path: Path) -> None:
+    out = tmp_path / "out.de"
+    out.write_text("old\n", encoding="utf-8")
+    refused("translate", toy.run, "-o", out, stdin=b"good\n\xff\n")
+    assert out.read_text(encoding="utf-8") == "old\n"
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_a_run_that_is_already_there_needs_resume_or_force(refused, headway, toy: Toy, tmp_path: Path) -> None:
+    files = train(toy.data / "train.en", toy.data / "train.de", tmp_path / "run")
+    assert "there is no run here to resume" in refused(*files, "--resume")
+    assert headway(*files, *toy.options())[0] == 0
+    err = refused(*files, *toy.options())
+    assert "--resume" in err
+    assert "--force" in err
+    assert headway(*files, *toy.options(), "--resume")[0] == 0
+    assert headway(*files, *toy.options(), "--force")[0] == 0
+
+
+def test_a_full_disk_ends_the_work_and_leaves_the_old_checkpoint_whole(
+    headway, toy: Toy, tmp_path: Path, monkeypatch
+) -> None:
+    files = train(toy.data / "train.en", toy.data / "train.de", tmp_path / "run")
+    from headway.train import state
+
+    written = []
+
+    def fill(path: Path, tensors: dict) -> None:
+        written.append(path)
+        if len(written) > 3:  # weights and optimiser of step 0, weights of step 1
+            raise OSError(28, "No space left on device")
+        save(path, tensors)
+
+    save = state.write_tensors
+    monkeypatch.setattr(state, "write_tensors", fill)
+    code, _, err = headway(*files, *toy.options())
+    assert code == 1
+    assert "No space left on device" in err
+    assert "the checkpoints before it are intact" in err
+    assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["step-00000000"]
+    monkeypatch.setattr(state, "write_tensors", save)
+    assert headway(*files, *toy.options(), "--resume")[0] == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["translate"],
+        ["translate", "model", "--beam", "0"],
+        ["translate", "model", "--beam", "many"],
+        ["translate", "model", "--stop", "never"],
+        ["translate", "model", "--device", "abacus"],
+        ["evaluate", "model"],
+        ["show", "transformer-tiny", "--vocab-size", "-3"],
+        ["nonsense"],
+        ["translate", "model", "--nonsense"],
+    ],
+)
+def test_a_call_that_is_wrong_is_told_its_usage(headway, words: list[str]) -> None:
+    code, out, err = headway(*words)
+    assert (code, out) == (2, "")
+    assert "Usage: headway" in err
+    assert "Error: " in err
+
+
+def test_more_results_than_the_beam_holds_are_refused(refused, toy: Toy) -> None:
+    assert "n_best = 5" in refused("translate", toy.run, "--nbest", 5, "--beam", 2, "--quiet", stdin=b"a\n")
+
+
+def test_numbers_that_are_no_pieces_are_placed(refused, toy: Toy) -> None:
+    assert "line 1: 'x' is not a list of numbers" in refused("tokenizer", "decode", toy.run, stdin=b"x\n")
+    assert "line 1: 99999 is no piece" in refused("tokenizer", "decode", toy.run, stdin=b"99999\n")
