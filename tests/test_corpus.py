@@ -133,7 +133,14 @@ def test_an_unreadable_file_is_refused_by_name(path: Path, monkeypatch: pytest.M
         read_lines(path)
 
 
-@pytest.mark.parametrize("content", [b"plain text\n", gzip.compress(b"text\n" * 999)[:-9], gzip.compress(b"a\n")[:7]])
+LONG_GZ, SHORT_GZ = gzip.compress(b"text\n" * 999), gzip.compress(b"a\n")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"plain text\n", LONG_GZ[:-9], SHORT_GZ[:7]],
+    ids=["not gzip", "cut at the end", "cut in the header"],  # the bytes hold the time of day
+)
 def test_a_damaged_gz_file_is_refused_by_name(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "text.gz"
     path.write_bytes(content)

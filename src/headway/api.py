@@ -65,6 +65,7 @@ from headway.train.state import checkpoints, open_run
 
 log = logging.getLogger("headway")
 
+RECIPE = "recipe.toml"
 DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16}
 
 
@@ -186,22 +187,13 @@ def train(
         say_device(where, chosen.train.dtype)
         torch.manual_seed(chosen.train.seed)
         model = build(chosen.model, tokenizer.vocab_size)
-        if init is not None and not resume:
-            load_weights(model, init)
         run.pin({"data": data.fingerprint()})
+        if not run.checkpoints():
+            run.pin({"init": str(init) if init is not None else None})
+            if init is not None:
+                load_weights(model, init)
         if not resume:
-            (folder / WEIGHTS).unlink(missing_ok=True)
-            texts = {"recipe.toml": dump_toml(chosen)}
-            write_files(
-                folder,
-                {name: lambda path, text=text: path.write_text(text, encoding="utf-8") for name, text in texts.items()}
-                | {TOKENIZER: tokenizer.save}
-                | {
-                    CONFIG: lambda path: write_json(
-                        path, {"format": FORMAT, **model_json(chosen), "tokenizer": TOKENIZER}
-                    )
-                },
-            )
+            begin_run(folder, chosen, tokenizer)
         log.info(
             "%s pairs to train on, %s to validate; vocabulary %s; %s parameters; %.1f %% padding; %s updates",
             f"{len(examples):,}",
@@ -237,6 +229,20 @@ def train(
     return scores
 
 
+def begin_run(folder: Path, recipe: Recipe, tokenizer: Tokenizer) -> None:
+    """Write what a run needs to be resumed or averaged; the weights of an older run go."""
+    (folder / WEIGHTS).unlink(missing_ok=True)
+    config = {"format": FORMAT, **model_json(recipe), "tokenizer": TOKENIZER}
+    write_files(
+        folder,
+        {
+            TOKENIZER: tokenizer.save,
+            CONFIG: lambda path: write_json(path, config),
+            RECIPE: lambda path: path.write_text(dump_toml(recipe), encoding="utf-8"),
+        },
+    )
+
+
 def run_folder(recipe: str | Path | Mapping[str, Any] | None, out: str | Path | None) -> Path:
     if out is not None:
         return Path(out)
@@ -267,9 +273,9 @@ def given_recipe(
 
 def resumed(folder: Path, given: Recipe | None) -> Recipe:
     """The recipe that a run began with. Raises ValueError where another one was given."""
-    if not (folder / "recipe.toml").is_file():
+    if not (folder / RECIPE).is_file():
         raise ValueError(f"{folder}: there is no run here to resume. Leave out --resume to start one")
-    known = load_recipe(folder / "recipe.toml")
+    known = load_recipe(folder / RECIPE)
     if given is not None:
         # The vocabulary may have been made smaller than planned, by what the data gave.
         old, new = known.model_dump(mode="json"), given.model_dump(mode="json")
@@ -395,7 +401,7 @@ def average(runs: Sequence[str | Path], out: str | Path, last: int | None = None
 
 def init(folder: str | Path) -> Path:
     """Write a recipe to start from, each key explained, into a folder; returns its path."""
-    path = Path(folder) / "recipe.toml"
+    path = Path(folder) / RECIPE
     check_writable(path.parent)
     if path.exists():
         raise ValueError(f"{path}: is already there; name another folder")
