@@ -2,7 +2,7 @@
 
 One signature, one dispatch. `attend_reference` is the readable twin; `attend_sdpa` is torch's fused kernel; `attend`
 picks.
-A query that may look nowhere gives zeros, never NaN. The twins are compared in `tests/test_attend.py`.
+A query that may look nowhere gives zeros, never NaN. The twins are compared in `tests/test_nn.py`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     out_t = phi(q_t) S_t / (phi(q_t) . z_t),   S_t = S_{t-1} + phi(k_t) v_t^T,   z_t = z_{t-1} + phi(k_t)
 
 The parallel form trains, the recurrent form decodes: its memory is S and z, whatever the length.
-`tests/test_linear_attention.py` holds
+`tests/test_nn.py` holds
 one against the other and both against a loop over the equations.
 """
 

@@ -3,7 +3,7 @@ mixer).
 
 LSTM: Hochreiter and Schmidhuber 1997 with forget gate; GRU: Cho et al. 2014, with the reset gate after the matrix
 product as in `torch.nn.GRU`.
-The twins of both are torch's own modules, in `tests/test_recurrent.py`.
+The twins of both are torch's own modules, in `tests/test_nn.py`.
 """
 
 from __future__ import annotations
