@@ -180,6 +180,20 @@ def test_init_starts_from_the_weights_and_the_tokenizer_of_a_model(toy: Toy, tmp
     old, new = read_tensors(toy.run / "model.safetensors"), read_tensors(tmp_path / "next" / "model.safetensors")
     assert all(torch.allclose(old[name], new[name], atol=1e-6) for name in old)
     assert (tmp_path / "next" / "tokenizer.json").read_bytes() == (toy.run / "tokenizer.json").read_bytes()
+    assert api.load_recipe(tmp_path / "next" / "recipe.toml").tokenizer.path == str(toy.run / "tokenizer.json")
+    with pytest.raises(ValueError, match=r"tokenizer.vocab_size: --init .* brings its own tokenizer"):
+        api.train(**files, out=tmp_path / "other", init=toy.run, set={**changes, "tokenizer.vocab_size": 300})
+
+
+def test_a_run_that_was_killed_before_its_recipe_was_written_begins_on_resume(toy: Toy, tmp_path: Path) -> None:
+    files = {"source": toy.data / "train.en", "target": toy.data / "train.de", "out": tmp_path / "run", "quiet": True}
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "run.json").write_text("{}")
+    with pytest.raises(ValueError, match="no run here to resume"):
+        api.train(out=tmp_path / "run", resume=True)
+    api.train(**files, resume=True, set=settings(toy))
+    for name in ("model.safetensors", "metrics.jsonl"):
+        assert (tmp_path / "run" / name).read_bytes() == (toy.run / name).read_bytes()
 
 
 def test_a_recipe_trains_as_a_table_as_a_file_and_over_an_old_run_only_by_force(toy: Toy, tmp_path: Path) -> None:
@@ -195,6 +209,20 @@ def test_a_recipe_trains_as_a_table_as_a_file_and_over_an_old_run_only_by_force(
     with pytest.raises(ValueError, match="--force"):
         package.train(table, out=tmp_path / "run", quiet=True)
     package.train(tmp_path / "run" / "recipe.toml", out=tmp_path / "run", force=True, quiet=True)
+
+
+def test_a_dollar_sign_in_a_path_survives_into_the_recipe_of_the_run(toy: Toy, tmp_path: Path) -> None:
+    folder = tmp_path / "costs $5, $HOME"
+    folder.mkdir()
+    for name in ("train.en", "train.de"):
+        (folder / name).write_bytes((toy.data / name).read_bytes())
+    api.train(
+        source=folder / "train.en", target=folder / "train.de", out=tmp_path / "run", set=settings(toy), quiet=True
+    )
+    api.train(out=tmp_path / "run", resume=True, quiet=True)
+    api.train(tmp_path / "run" / "recipe.toml", out=tmp_path / "again", quiet=True)
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("run", "again")]
+    assert weights[0] == weights[1]
 
 
 def test_the_plan_grows_with_the_data_and_stays_in_bounds() -> None:

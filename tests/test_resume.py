@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -200,6 +201,41 @@ def test_wherever_kill_9_strikes_the_resumed_run_is_the_unbroken_one(
     draw = np.random.default_rng(number)
     kills = draw.integers(1, 70, size=draw.integers(1, 6)).tolist()
     assert broken_run(tmp_path / "run", kills)[1] == unbroken
+
+
+MULTI30K = {
+    "train.steps": 120,
+    "train.save_every": 30,
+    "train.validate_every": 60,
+    "train.average.num": 3,
+    "train.schedule.warmup": 50,
+    "search.beam": 1,
+    "search.max_extra": 5,
+}
+
+
+@pytest.mark.slow
+def test_a_run_on_multi30k_killed_twice_and_resumed_is_the_unbroken_one(corpora: Path, tmp_path: Path) -> None:
+    """By the command line, as a person would; the kills fall between two checkpoints."""
+
+    def train(name: str, *words: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "headway", "train", "multi30k-en-de-tiny", "--out", str(tmp_path / name)]
+        settings = [word for name, value in MULTI30K.items() for word in ("--set", f"{name}={value}")]
+        return subprocess.Popen([*command, *settings, "--threads", "1", "--quiet", *words], stdout=subprocess.DEVNULL)
+
+    def killed_after(step: int, *words: str) -> None:
+        metrics, process = tmp_path / "broken" / "metrics.jsonl", train("broken", *words)
+        while process.poll() is None and (not metrics.exists() or metrics.read_bytes().count(b"\n") < step):
+            time.sleep(0.05)
+        process.kill()
+        assert process.wait() == -signal.SIGKILL, "it was over before it could be killed"
+
+    assert train("unbroken").wait() == 0
+    killed_after(40)
+    killed_after(100, "--resume")
+    assert train("broken", "--resume").wait() == 0
+    for name in ("metrics.jsonl", "model.safetensors"):
+        assert (tmp_path / "broken" / name).read_bytes() == (tmp_path / "unbroken" / name).read_bytes(), name
 
 
 # ------------------------------------------------------------------------------------------------ and in this process

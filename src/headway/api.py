@@ -31,7 +31,7 @@ from headway.checkpoint import (
     write_files,
     write_json,
 )
-from headway.config import Recipe, SearchConfig, Seq2SeqConfig
+from headway.config import FileTokenizerConfig, Recipe, SearchConfig, Seq2SeqConfig
 from headway.data import phrasebook
 from headway.data.batch import Batch, Loader, encode_corpus
 from headway.data.corpus import read_pairs
@@ -47,6 +47,7 @@ from headway.presets import PRESETS
 from headway.recipe import (
     dump_toml,
     literal_path,
+    literal_paths,
     load_recipe,
     parse_model,
     parse_recipe,
@@ -159,8 +160,8 @@ def train(
 
     set: changes such as {"train.steps": 100}; init: a model to start from; resume: go on with the run in `out`;
     force: begin again over it. Returns the scores on the validation lines. Raises ValueError for what is wrong with
-    the call, the recipe or the data, ArithmeticError where the numbers blew up, KeyboardInterrupt after a Ctrl-C that
-    was saved.
+    the call, the recipe or the data, ArithmeticError (`train.loop.TrainingError`) where the numbers blew up,
+    KeyboardInterrupt after a Ctrl-C that was saved.
     """
     folder, changes = run_folder(recipe, out), dict(set or {})
     check_writable(folder)
@@ -168,14 +169,17 @@ def train(
         raise ValueError(f"{folder}: a run is already there. Use --resume to go on with it, --force to begin again")
     where = choose_device(device, threads)
     given = given_recipe(recipe, source, target, changes)
+    if given is not None and init is not None:
+        given = with_tokenizer_of(init, given, changes)
+    if given is not None and resume and (folder / "run.json").exists() and not (folder / RECIPE).exists():
+        log.info("%s: the run was stopped before it began; it begins now", folder)
+        resume, force = False, True
     chosen = resumed(folder, given) if resume else given
     if chosen is None:
         raise ValueError("nothing to train on: give a recipe, or source and target, or resume a run")
     data = Corpus(chosen)
     if resume:
         tokenizer = Tokenizer.load(folder / TOKENIZER)
-    elif init is not None:
-        tokenizer = Tokenizer.load(Path(init) / TOKENIZER)
     else:
         tokenizer, chosen = data.tokenizer(chosen, shrink=source is not None and "tokenizer.vocab_size" not in changes)
     examples, left_out = encode_corpus(data.train, tokenizer, chosen.data.max_len, data.lines)
@@ -205,19 +209,16 @@ def train(
         )
         model.to(where)
         log.info("%s", estimated(folder, model, loader, chosen, where).words())
-        try:
-            loop.train(
-                model,
-                loader,
-                chosen.train,
-                run,
-                validate=Validation(data.valid, tokenizer, chosen) if data.valid else None,
-                device=where,
-                progress=reporter(quiet),
-                describe=lambda batch: [data.pairs[line - 1] for line in batch.ids],
-            )
-        except loop.TrainingError as error:
-            raise ArithmeticError(str(error)) from error
+        loop.train(
+            model,
+            loader,
+            chosen.train,
+            run,
+            validate=Validation(data.valid, tokenizer, chosen) if data.valid else None,
+            device=where,
+            progress=reporter(quiet),
+            describe=lambda batch: [data.pairs[line - 1] for line in batch.ids],
+        )
         save_model(folder, model, model_json(chosen), tokenizer)
 
     scores: dict[str, Any] = {"run": str(folder), "steps": chosen.train.steps}
@@ -238,7 +239,7 @@ def begin_run(folder: Path, recipe: Recipe, tokenizer: Tokenizer) -> None:
         {
             TOKENIZER: tokenizer.save,
             CONFIG: lambda path: write_json(path, config),
-            RECIPE: lambda path: path.write_text(dump_toml(recipe), encoding="utf-8"),
+            RECIPE: lambda path: path.write_text(dump_toml(literal_paths(recipe)), encoding="utf-8"),
         },
     )
 
@@ -271,11 +272,20 @@ def given_recipe(
     return resolve_paths(load_recipe(recipe, changes), recipe_folder(recipe))
 
 
+def with_tokenizer_of(model: str | Path, recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
+    """The recipe with the tokenizer of a model to start from, whose weights know no other. Says so, or refuses."""
+    if asked := [name for name in changes if name.startswith("tokenizer")]:
+        raise ValueError(f"{', '.join(asked)}: --init {model} brings its own tokenizer; leave one of the two out")
+    log.info("tokenizer: that of %s, in place of the recipe's", model)
+    path = (Path(model) / TOKENIZER).absolute()
+    return recipe.model_copy(update={"tokenizer": FileTokenizerConfig(path=str(path))})
+
+
 def resumed(folder: Path, given: Recipe | None) -> Recipe:
     """The recipe that a run began with. Raises ValueError where another one was given."""
     if not (folder / RECIPE).is_file():
         raise ValueError(f"{folder}: there is no run here to resume. Leave out --resume to start one")
-    known = load_recipe(folder / RECIPE)
+    known = resolve_paths(load_recipe(folder / RECIPE), folder)
     if given is not None:
         # The vocabulary may have been made smaller than planned, by what the data gave.
         old, new = known.model_dump(mode="json"), given.model_dump(mode="json")

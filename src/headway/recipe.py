@@ -247,6 +247,9 @@ def _known(tree: Any, rest: Where) -> int:
 
 # ---- paths ----
 
+PATHS = ("source", "target", "valid_source", "valid_target", "path")
+"""The keys of [data] and [tokenizer] that name files."""
+
 
 def resolve_paths(recipe: Recipe, folder: str | Path) -> Recipe:
     """The recipe with the paths of its data and tokenizer made whole: `~`, `$NAME` and `${NAME}` are expanded (`$$` is
@@ -257,7 +260,7 @@ def resolve_paths(recipe: Recipe, folder: str | Path) -> Recipe:
     changed, faults = {}, []
     for section in ("data", "tokenizer"):
         values = {}
-        for key in ("source", "target", "valid_source", "valid_target", "path"):
+        for key in PATHS:
             text = getattr(getattr(recipe, section), key, None)
             if text is None:
                 continue
@@ -284,6 +287,17 @@ def _value(name: str | None) -> str:
 def literal_path(path: str | Path) -> str:
     """A path as a recipe writes it so that `resolve_paths` gives this very file, wherever the recipe lies."""
     return str(Path(path).absolute()).replace("$", "$$")
+
+
+def literal_paths(recipe: Recipe) -> Recipe:
+    """The inverse of `resolve_paths`, for a recipe that is to be written: its whole paths as `literal_path` spells
+    them."""
+    changed = {}
+    for section in ("data", "tokenizer"):
+        paths = {key: getattr(getattr(recipe, section), key, None) for key in PATHS}
+        values = {key: literal_path(path) for key, path in paths.items() if path is not None}
+        changed[section] = getattr(recipe, section).model_copy(update=values)
+    return recipe.model_copy(update=changed)
 
 
 # ---- writing ----

@@ -39,7 +39,7 @@ class Loader(Protocol):
     def start(self, epoch: int, position: int, /) -> Iterator[tuple[int, int, Any]]: ...
 
 
-class TrainingError(ValueError):
+class TrainingError(ArithmeticError):
     """Training went wrong at a step: not finite, or exploded. The batches were saved."""
 
 
