@@ -146,7 +146,7 @@ def test_overrides_reach_into_presets_lists_and_parts_in_short_form() -> None:
 
 def test_the_preset_itself_can_be_overridden_and_the_recipes_changes_stay() -> None:
     base = load_recipe("multi30k-en-de-tiny", {"model.preset": "transformer-base"})
-    assert (base.model.dim, base.model.dropout, base.model.encoder.final_norm) == (512, 0.15, True)
+    assert (base.model.dim, base.model.dropout, base.model.encoder.final_norm) == (512, 0.2, True)
     whole = load_recipe("multi30k-en-de-tiny", {"model.dropout": 0.4, "model": "transformer-base"})
     assert (whole.model.dim, whole.model.dropout, whole.model.encoder.final_norm) == (512, 0.4, False)
 
