@@ -10,9 +10,11 @@ import headway as package
 from conftest import Toy
 from headway import api
 from headway.checkpoint import read_tensors
-from headway.config import LearnedConfig, SearchConfig
+from headway.config import LearnedConfig, PowerConfig, SearchConfig
 from headway.data.batch import Loader, encode_corpus
 from headway.data.corpus import read_pairs
+from headway.data.prepare import Corpus
+from headway.generate.decode import score_ids, translate_ids
 from headway.generate.lines import cut
 from headway.generate.model import Model, longest_source
 from headway.text.tokenizer import Tokenizer
@@ -106,14 +108,43 @@ def test_a_stream_is_read_in_chunks_and_not_to_its_end(model: Model) -> None:
     assert len(taken) == 14
 
 
-def test_the_score_of_a_translation_is_that_of_the_search(model: Model) -> None:
-    sources = ["The woman sees a dog.", "Two men."]
-    results = [line[0] for line in model.stream(sources, beam=3, length_penalty=0.0, max_extra=9)]
-    scores = model.score(list(zip(sources, (result.text for result in results), strict=True)))
-    for result, score in zip(results, scores, strict=True):
-        assert score.logprob == pytest.approx(sum(score.token_logprobs))
-        if model.tokenizer.encode(result.text):
-            assert len(score.tokens) == len(score.token_logprobs)
+def test_scores_of_given_translations_are_those_of_the_search(model: Model) -> None:
+    """Teacher forcing against cached steps, in the real model."""
+    texts = ["The woman sees a dog.", "Two men.", "If the horse plays, these farmers love the students."]
+    sources = [model.tokenizer.encode(text) for text in texts]
+    found = list(translate_ids(model.module, sources, SearchConfig(beam=3, n_best=3, max_extra=9)))
+    pairs = [(source, best.tokens) for source, line in zip(sources, found, strict=True) for best in line]
+    searched = [best.token_logprobs for line in found for best in line]
+    for forced, own in zip(score_ids(model.module, pairs), searched, strict=True):
+        assert forced[: len(own)] == pytest.approx(own, abs=1e-5)
+
+
+def test_score_names_each_token_and_sums_them(model: Model) -> None:
+    [score] = model.score([("Two men.", "Zwei Männer.")])
+    assert score.logprob == pytest.approx(sum(score.token_logprobs))
+    assert len(score.tokens) == len(score.token_logprobs)
+    assert score.tokens[-1] == "</s>"
+    assert "".join(score.tokens[:-1]).replace("\u0120", " ").startswith("Zwei")
+
+
+def test_what_a_call_leaves_out_is_the_search_of_the_recipe(toy: Toy, tmp_path: Path) -> None:
+    files = {"source": toy.data / "train.en", "target": toy.data / "train.de", "quiet": True}
+    changes = {
+        **settings(toy),
+        "search.beam": 3,
+        "search.max_extra": 2,
+        "search.max_ratio": 0.3,
+        "search.stop": "exact",
+    }
+    changes["search.penalty"] = {"kind": "power", "alpha": 1.5}
+    scores = api.train(**files, out=tmp_path / "run", set=changes)
+    model = api.load(tmp_path / "run")
+    search = SearchConfig(beam=3, max_extra=2, max_ratio=0.3, stop="exact", penalty=PowerConfig(alpha=1.5))
+    assert model.search == search
+    pairs = Corpus(api.load_recipe(tmp_path / "run" / "recipe.toml")).valid
+    assert api.scored(model, pairs)["length_ratio"] == scores["length_ratio"]
+    with pytest.raises(ValueError, match="n_best = 2: a recipe's search gives one"):
+        api.train(**files, out=tmp_path / "other", set={**changes, "search.n_best": 2})
 
 
 def test_a_text_for_a_list_of_texts_is_refused(model: Model) -> None:
@@ -239,7 +270,8 @@ def test_a_recipe_for_two_files_reads_the_languages_from_their_names(toy: Toy) -
 
 
 def test_measuring_changes_neither_the_weights_nor_the_random_numbers(toy: Toy) -> None:
-    _, _, tokenizer, module = api.open_model(toy.run)
+    opened = api.open_model(toy.run)
+    tokenizer, module = opened.tokenizer, opened.module
     recipe = api.load_recipe(toy.run / "recipe.toml")
     pairs = read_pairs(toy.data / "train.en", toy.data / "train.de")
     loader = Loader(encode_corpus(pairs, tokenizer, 256)[0], 500, 1)
@@ -256,8 +288,6 @@ def test_the_estimate_is_written_into_the_run(toy: Toy) -> None:
 
 
 def test_the_tokenizer_learns_from_the_training_pairs_alone(toy: Toy) -> None:
-    from headway.data.prepare import Corpus
-
     recipe = api.load_recipe(toy.run / "recipe.toml")
     corpus = Corpus(recipe)
     assert len(corpus.train) + len(corpus.valid) == 300

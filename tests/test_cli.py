@@ -117,6 +117,15 @@ def test_show_counts_the_parameters_of_a_preset(headway, name: str, parameters: 
     assert out.splitlines()[0].split() == ["parameters", parameters]
 
 
+def test_show_counts_the_arithmetic_of_the_paper(headway) -> None:
+    """Two for each multiplication: projections and FFN for each token, and 2 S D for each attention of width S."""
+    dim, ffn, length, layers, vocab = 128, 256, 32, 4, 1_000
+    encoder = 2 * (4 * dim * dim + 2 * dim * ffn) + 4 * length * dim
+    decoder = 2 * (8 * dim * dim + 2 * dim * ffn) + 8 * length * dim
+    shown = json.loads(headway("show", "transformer-tiny", "--vocab-size", vocab, "--json")[1])
+    assert shown["flops_per_target_token"] == layers * (encoder + decoder) + 2 * dim * vocab
+
+
 def test_show_reads_a_model_without_its_weights_and_a_recipe(headway, toy: Toy, tmp_path: Path) -> None:
     for name in ("config.json", "tokenizer.json"):
         (tmp_path / name).write_bytes((toy.run / name).read_bytes())
@@ -149,6 +158,33 @@ def test_tokenizer_trains_encodes_and_decodes_back(headway, toy: Toy, tmp_path: 
     numbers = headway("tokenizer", "encode", path, stdin=text.encode())[1]
     assert numbers.count("\n") == 3
     assert headway("tokenizer", "decode", path, stdin=numbers.encode())[1] == text
+
+
+def test_a_failed_tokenizer_training_leaves_the_old_file_and_a_neighbour_is_never_touched(
+    headway, toy: Toy, tmp_path: Path
+) -> None:
+    path, neighbour = tmp_path / "tokenizer.json", tmp_path / "tokenizer.json.part"
+    path.write_text("old")
+    neighbour.write_text("mine")
+    assert headway("tokenizer", "train", tmp_path / "missing.en", "-o", path)[0] == 2
+    assert headway("tokenizer", "train", toy.data / "train.en", "-o", path, "--vocab-size", 99_999)[0] == 2
+    assert path.read_text() == "old"
+    assert headway("tokenizer", "train", toy.data / "train.en", "-o", path, "--vocab-size", 290)[0] == 0
+    assert path.read_text() != "old"
+    assert neighbour.read_text() == "mine"
+    assert sorted(tmp_path.iterdir()) == [path, neighbour]
+
+
+def test_two_files_train_without_any_other_option_into_a_folder_of_their_name(
+    headway, toy: Toy, tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, err = headway(
+        "train", "--source", toy.data / "train.en", "--target", toy.data / "train.de", *toy.options()
+    )
+    assert (code, out.split()[0]) == (0, "BLEU")
+    assert "next: headway translate runs/train FILE" in err
+    assert headway("translate", "runs/train", stdin=b"A dog.\n")[1].count("\n") == 1
 
 
 def test_whoever_closes_the_pipe_ends_it_quietly(toy: Toy) -> None:

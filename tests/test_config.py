@@ -338,7 +338,7 @@ RECIPE_FAULTS = [
     ),
     (
         {"search": SearchConfig(beam=2, n_best=3)},
-        "search.n_best = 3: needs to be search.beam = 2 or less; widen the beam",
+        "search.n_best = 3: a recipe's search gives one translation; ask for more with `headway translate --nbest`",
     ),
     (
         {"search": SearchConfig(max_ratio=0, max_extra=0)},

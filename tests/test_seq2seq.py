@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 import twins
 from contract.tenants import make_pair, pair_configs, stack
@@ -18,9 +18,14 @@ from headway.recipe import parse_model
 SOURCE, TARGET = [5, 7, 9, 4, 2], [1, 6, 8, 3]
 
 
-def paper(residual: str) -> Seq2SeqConfig:
-    layers = stack(AttentionConfig(num_heads=4), residual)
+def paper(residual: str, attention: AttentionConfig | None = None) -> Seq2SeqConfig:
+    layers = stack(attention or AttentionConfig(num_heads=4), residual)
     return Seq2SeqConfig(dim=12, encoder=layers, decoder=layers)
+
+
+def push(shape: torch.Size) -> Tensor:
+    """What logits are multiplied with before they are summed, so that every one has its own gradient."""
+    return torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
 
 
 @pytest.mark.parametrize(("name", "count"), [("transformer-base", 63_082_496), ("transformer-big", 214_245_376)])
@@ -51,19 +56,28 @@ def test_a_text_beyond_the_learned_positions_is_refused() -> None:
         Learned(4, 6)(torch.zeros(1, 5, 6), torch.arange(5)[None])
 
 
+WIDTHS = {"equal": AttentionConfig(num_heads=4), "odd": AttentionConfig(num_heads=3, key_dim=5, value_dim=2)}
+
+
+@pytest.mark.parametrize("widths", WIDTHS)
 @pytest.mark.parametrize("residual", ["post", "pre"])
-def test_forward_and_gradients_are_those_of_the_equations(residual: str) -> None:
-    model = make_pair(paper(residual))
+def test_forward_and_gradients_are_those_of_the_equations(residual: str, widths: str) -> None:
+    attention = WIDTHS[widths]
+    model = make_pair(paper(residual, attention))
     padded = torch.tensor([[0, 0, *SOURCE, 0], [3, 4, 5, 6, 7, 8, 9, 2]])
     logits = model(padded, torch.tensor([TARGET, [1, 2, 3, 4]]))[0]
     weights = {name: value.detach().clone().requires_grad_() for name, value in model.named_parameters()}
     aliases = {"target_embed.tokens.weight", "unembed.weight"}
     assert not aliases & weights.keys(), "the three are one tensor"
-    expected = twins.transformer(weights, SOURCE, TARGET, num_layers=2, num_heads=4, pre=residual == "pre")
+    heads = attention.num_heads
+    expected = twins.transformer(weights, SOURCE, TARGET, num_layers=2, num_heads=heads, pre=residual == "pre")
+    same_gradients(model, weights, logits, expected)
+
+
+def same_gradients(model: Seq2Seq, weights: dict[str, Tensor], logits: Tensor, expected: Tensor) -> None:
     torch.testing.assert_close(logits, expected, rtol=0, atol=1e-12)
-    push = torch.randn(expected.shape, dtype=expected.dtype, generator=torch.Generator().manual_seed(2))
-    (logits * push).sum().backward()
-    (expected * push).sum().backward()
+    (logits * push(expected.shape)).sum().backward()
+    (expected * push(expected.shape)).sum().backward()
     for name, parameter in model.named_parameters():
         torch.testing.assert_close(parameter.grad, weights[name].grad, rtol=0, atol=1e-10, msg=lambda m, n=name: n + m)
 
@@ -72,8 +86,10 @@ def test_rnnsearch_is_that_of_the_equations() -> None:
     model = make_pair(pair_configs()["rnnsearch"])
     padded = torch.tensor([[0, 0, 0, *SOURCE], [3, 4, 5, 6, 7, 8, 9, 2]])
     logits = model(padded, torch.tensor([TARGET, [1, 2, 3, 4]]))[0]
-    expected = twins.rnnsearch(model.state_dict(), SOURCE, TARGET, num_layers=2)
-    torch.testing.assert_close(logits, expected, rtol=0, atol=1e-12)
+    weights = {name: value.detach().clone().requires_grad_() for name, value in model.named_parameters()}
+    aliases = {"unembed.weight": weights["target_embed.tokens.weight"]}
+    expected = twins.rnnsearch(aliases | weights, SOURCE, TARGET, num_layers=2)
+    same_gradients(model, weights, logits, expected)
 
 
 def copy_attention(ours: nn.Module, theirs: nn.MultiheadAttention) -> None:
@@ -107,7 +123,7 @@ def as_torch(model: Seq2Seq, *, pre: bool) -> nn.Transformer:
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("residual", ["post", "pre"])
-def test_forward_is_that_of_torch_with_the_same_weights(residual: str) -> None:
+def test_forward_and_gradients_are_those_of_torch_with_the_same_weights(residual: str) -> None:
     model = make_pair(paper(residual))
     twin = as_torch(model, pre=residual == "pre")
     source, target = torch.tensor([[*SOURCE, 0, 0], [3, 4, 5, 6, 7, 8, 2]]), torch.tensor([TARGET, [1, 2, 3, 4]])
@@ -120,7 +136,15 @@ def test_forward_is_that_of_torch_with_the_same_weights(residual: str) -> None:
         src_key_padding_mask=source == 0,
         memory_key_padding_mask=source == 0,
     )
-    torch.testing.assert_close(model(source, target), hidden @ model.unembed.weight.T, rtol=0, atol=1e-12)
+    expected, logits = hidden @ model.unembed.weight.T, model(source, target)
+    torch.testing.assert_close(logits, expected, rtol=0, atol=1e-12)
+    table = model.source_embed.tokens.weight  # what all gradients flow into
+    [theirs] = torch.autograd.grad((expected * push(expected.shape)).sum(), table, retain_graph=True)
+    first = twin.encoder.layers[0].linear1.weight
+    [theirs_first] = torch.autograd.grad((expected * push(expected.shape)).sum(), first)
+    (logits * push(expected.shape)).sum().backward()
+    torch.testing.assert_close(table.grad, theirs, rtol=0, atol=1e-10)
+    torch.testing.assert_close(model.encoder.layers[0].ffn.up.weight.grad, theirs_first, rtol=0, atol=1e-10)
 
 
 def test_layers_differ_at_the_start() -> None:
@@ -145,6 +169,44 @@ def test_dropout_is_on_in_training_and_off_in_evaluation() -> None:
     assert torch.equal(model(source, target), model(source, target))
     model.train()
     assert not torch.equal(model(source, target), model(source, target))
+
+
+def test_dropout_falls_on_every_sublayers_output_and_on_embedding_plus_position_and_nowhere_else() -> None:
+    """Section 5.4: with all that is dropped gone, a post-norm layer is LN(x + 0) at each sublayer."""
+    model, seen = make_pair(paper("post")).train(), []
+
+    def gone(name: str):
+        def hook(module: nn.Dropout, inputs: tuple[Tensor], output: Tensor) -> Tensor:
+            seen.append((name, module.p, tuple(output.shape)))
+            return torch.zeros_like(output) if "join" in name else inputs[0]
+
+        return hook
+
+    for name, part in model.named_modules():
+        if isinstance(part, nn.Dropout):
+            part.register_forward_hook(gone(name))
+    source, target = torch.tensor([SOURCE]), torch.tensor([TARGET])
+    logits = model(source, target)
+    assert len(seen) == 2 + 2 * 2 + 2 * 3, (
+        "embeddings, two encoder layers of two sublayers, two decoder layers of three"
+    )
+    assert {p for name, p, _ in seen} == {0.1}
+    assert {shape for _, _, shape in seen} == {(1, 5, 12), (1, 4, 12)}
+    y = model.target_embed(target, positions_of(target))
+    for layer in model.decoder.layers:
+        for join in (layer.join_mixer, layer.join_cross, layer.join_ffn):
+            y = join.norm(y)
+    torch.testing.assert_close(logits, y @ model.unembed.weight.T, rtol=0, atol=1e-12)
+    assert all(layer.mixer.dropout == 0 for layer in model.encoder.layers), "none on the attention weights"
+
+
+def test_learned_positions_are_added_to_the_scaled_embedding() -> None:
+    layers = stack(AttentionConfig(num_heads=4))
+    config = Seq2SeqConfig(dim=12, encoder=layers, decoder=layers, position=LearnedConfig(max_len=9))
+    embed = make_pair(config).source_embed
+    found = embed(torch.tensor([[0, 0, 7, 4]]), torch.tensor([[-1, -1, 0, 1]]))
+    expected = embed.tokens.weight[[7, 4]] * 12**0.5 + embed.position.table.weight[:2]
+    torch.testing.assert_close(found[0, 2:], expected, rtol=0, atol=1e-12)
 
 
 def test_a_trace_holds_the_weights_of_every_attention() -> None:

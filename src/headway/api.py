@@ -9,6 +9,7 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -31,17 +32,17 @@ from headway.checkpoint import (
     write_files,
     write_json,
 )
-from headway.config import FileTokenizerConfig, Recipe, SearchConfig, Seq2SeqConfig
+from headway.config import FileTokenizerConfig, Recipe, SearchConfig, Seq2SeqConfig, check_model, check_search
 from headway.data import phrasebook
 from headway.data.batch import Batch, Loader, encode_corpus
 from headway.data.corpus import read_pairs
 from headway.data.prepare import Corpus
 from headway.evaluate.cost import costs
-from headway.evaluate.metrics import score_bleu, score_corpus
+from headway.evaluate.metrics import bleu_tokenizer, score_bleu, score_corpus
 from headway.generate.decode import score_ids
 from headway.generate.lines import Counts, translate_lines
 from headway.generate.model import Model, longest_source
-from headway.models.seq2seq import Seq2Seq
+from headway.models.seq2seq import is_invariant
 from headway.nn.invariant import apply_batch_invariance
 from headway.presets import PRESETS
 from headway.recipe import (
@@ -56,13 +57,13 @@ from headway.recipe import (
     resolve_paths,
     starter_recipe,
 )
-from headway.strict import ConfigError, nearest, validate
+from headway.strict import ConfigError, Fault, nearest, validate
 from headway.text.tokenizer import Tokenizer
 from headway.train import loop
 from headway.train.average import average as mean_of
 from headway.train.log import reporter
 from headway.train.plan import Estimate, measure, recipe_for
-from headway.train.state import checkpoints, open_run
+from headway.train.state import check_free, checkpoints, open_run
 
 log = logging.getLogger("headway")
 
@@ -107,33 +108,45 @@ def load(
     if (dtype or "float32") not in DTYPES:
         raise ValueError(f"dtype = {dtype!r}: use one of {', '.join(DTYPES)}")
     folder, where, number = Path(path), choose_device(device, threads), DTYPES[dtype or "float32"]
-    config, languages, tokenizer, module = open_model(folder)
+    model = open_model(folder)
     if not (folder / WEIGHTS).exists() and checkpoints(folder):
         raise ValueError(
             f"{folder}: this run is not finished. Go on with `headway train --resume --out {folder}`, "
             f"or make a model of its checkpoints with `headway average {folder} -o DIR`"
         )
-    load_weights(module, folder)
-    module.to(where, number)
-    if batch_invariant:
-        apply_batch_invariance(module)
+    load_weights(model.module, folder)
+    model.module.to(where, number)
     say_device(where, dtype or "float32")
-    return Model(module, tokenizer, config, languages)
+    if batch_invariant:
+        apply_batch_invariance(model.module)
+        if number == torch.float32 and not is_invariant(model.module, INVARIANT_TOKENS):
+            log.warning("on this machine the last bits of a translation may depend on what is translated beside it")
+    return model
 
 
-def open_model(folder: Path) -> tuple[Seq2SeqConfig, dict[str, str | None], Tokenizer, Seq2Seq]:
-    """What a model folder holds besides the weights: config, languages by side, tokenizer, and the module they make."""
+INVARIANT_TOKENS = 60
+"""Length of text at which `load` checks that a row's bits do not depend on its neighbours."""
+
+
+def open_model(folder: Path) -> Model:
+    """A model folder as a Model whose weights are still to be loaded. Raises ValueError with every fault of it."""
     data = read_config(folder)
-    config, faults = validate(Seq2SeqConfig, data.get("model"), ("model",))
-    if config is None:
+    config, faults = validate(Seq2SeqConfig, data.pop("model", None), ("model",))
+    search, more = validate(SearchConfig, data.pop("search", {}), ("search",))
+    faults += more + (check_model(config) if config else []) + (check_search(search) if search else [])
+    languages = data.pop("languages", {})
+    unknown = data.keys() - {"format", "tokenizer"}
+    faults += [Fault((name,), data[name], "no such key; this Headway does not know it") for name in sorted(unknown)]
+    if config is None or search is None or faults:
         raise ConfigError(faults, str(folder / CONFIG))
     tokenizer = Tokenizer.load(folder / TOKENIZER)
-    return config, data.get("languages", {}), tokenizer, build(config, tokenizer.vocab_size)
+    return Model(build(config, tokenizer.vocab_size), tokenizer, config, languages, search)
 
 
 def model_json(recipe: Recipe) -> dict[str, Any]:
     languages = {"source": recipe.data.source_language, "target": recipe.data.target_language}
-    return {"model": recipe.model.model_dump(mode="json"), "languages": languages}
+    search = recipe.search.model_dump(mode="json")
+    return {"model": recipe.model.model_dump(mode="json"), "languages": languages, "search": search}
 
 
 # ---- training ----
@@ -163,10 +176,10 @@ def train(
     the call, the recipe or the data, ArithmeticError (`train.loop.TrainingError`) where the numbers blew up,
     KeyboardInterrupt after a Ctrl-C that was saved.
     """
-    folder, changes = run_folder(recipe, out), dict(set or {})
+    folder, changes = run_folder(recipe, out, source), dict(set or {})
     check_writable(folder)
-    if not resume and not force and (folder / "run.json").exists():
-        raise ValueError(f"{folder}: a run is already there. Use --resume to go on with it, --force to begin again")
+    if not resume and not force:
+        check_free(folder)
     where = choose_device(device, threads)
     given = given_recipe(recipe, source, target, changes)
     if given is not None and init is not None:
@@ -174,7 +187,7 @@ def train(
     if given is not None and resume and (folder / "run.json").exists() and not (folder / RECIPE).exists():
         log.info("%s: the run was stopped before it began; it begins now", folder)
         resume, force = False, True
-    chosen = resumed(folder, given) if resume else given
+    chosen = resumed(folder, given, changes) if resume else given
     if chosen is None:
         raise ValueError("nothing to train on: give a recipe, or source and target, or resume a run")
     data = Corpus(chosen)
@@ -192,12 +205,13 @@ def train(
         torch.manual_seed(chosen.train.seed)
         model = build(chosen.model, tokenizer.vocab_size)
         run.pin({"data": data.fingerprint()})
-        if not run.checkpoints():
+        if init is not None or not run.checkpoints():
             run.pin({"init": str(init) if init is not None else None})
-            if init is not None:
-                load_weights(model, init)
+        if init is not None and not run.checkpoints():
+            load_weights(model, init)
         if not resume:
             begin_run(folder, chosen, tokenizer)
+        run.pin({"recipe": pinned(chosen), "tokenizer": sha256((folder / TOKENIZER).read_bytes()).hexdigest()})
         log.info(
             "%s pairs to train on, %s to validate; vocabulary %s; %s parameters; %.1f %% padding; %s updates",
             f"{len(examples):,}",
@@ -224,10 +238,16 @@ def train(
     scores: dict[str, Any] = {"run": str(folder), "steps": chosen.train.steps}
     if data.valid:
         apply_batch_invariance(model)
-        trained = Model(model, tokenizer, chosen.model, model_json(chosen)["languages"])
-        scores |= scored(trained, data.valid, search=best_one(chosen.search))
+        trained = Model(model, tokenizer, chosen.model, model_json(chosen)["languages"], chosen.search)
+        scores |= scored(trained, data.valid)
     log.info("next: headway translate %s FILE", folder)
     return scores
+
+
+def pinned(recipe: Recipe) -> dict[str, Any]:
+    """What a resumed run must have in common with its beginning, besides [train], data and environment."""
+    bleu = bleu_tokenizer(recipe.data.target_language)
+    return model_json(recipe) | {"max_len": recipe.data.max_len, "bleu_tokenizer": bleu}
 
 
 def begin_run(folder: Path, recipe: Recipe, tokenizer: Tokenizer) -> None:
@@ -244,11 +264,15 @@ def begin_run(folder: Path, recipe: Recipe, tokenizer: Tokenizer) -> None:
     )
 
 
-def run_folder(recipe: str | Path | Mapping[str, Any] | None, out: str | Path | None) -> Path:
+def run_folder(
+    recipe: str | Path | Mapping[str, Any] | None, out: str | Path | None, source: str | Path | None
+) -> Path:
+    """`out`, or a folder under runs/ by the name of the recipe or of the source file."""
     if out is not None:
         return Path(out)
-    if isinstance(recipe, str | Path):
-        return Path("runs") / Path(recipe).stem
+    for named in (recipe, source):
+        if isinstance(named, str | Path):
+            return Path("runs") / Path(Path(named).name.removesuffix(".gz")).stem
     raise ValueError("name a folder for the run: --out DIR")
 
 
@@ -281,19 +305,20 @@ def with_tokenizer_of(model: str | Path, recipe: Recipe, changes: Mapping[str, A
     return recipe.model_copy(update={"tokenizer": FileTokenizerConfig(path=str(path))})
 
 
-def resumed(folder: Path, given: Recipe | None) -> Recipe:
+def resumed(folder: Path, given: Recipe | None, changes: Mapping[str, Any]) -> Recipe:
     """The recipe that a run began with. Raises ValueError where another one was given."""
     if not (folder / RECIPE).is_file():
         raise ValueError(f"{folder}: there is no run here to resume. Leave out --resume to start one")
     known = resolve_paths(load_recipe(folder / RECIPE), folder)
     if given is not None:
         # The vocabulary may have been made smaller than planned, by what the data gave.
+        shrunk = () if "tokenizer.vocab_size" in changes else (("tokenizer", "vocab_size"),)
         old, new = known.model_dump(mode="json"), given.model_dump(mode="json")
         changed = [
             f"{section}.{key}: {old[section].get(key)} then, {new[section].get(key)} now"
             for section in old
             for key in old[section].keys() | new[section].keys()
-            if old[section].get(key) != new[section].get(key) and (section, key) != ("tokenizer", "vocab_size")
+            if old[section].get(key) != new[section].get(key) and (section, key) not in shrunk
         ]
         if changed:
             raise ValueError(f"{folder}: the run began with other settings:\n  " + "\n  ".join(sorted(changed)))
@@ -305,7 +330,9 @@ class Validation:
 
     def __init__(self, pairs: Sequence[tuple[str, str]], tokenizer: Tokenizer, recipe: Recipe) -> None:
         self.tokenizer, self.recipe, self.pairs = tokenizer, recipe, pairs
-        examples, _ = encode_corpus(pairs, tokenizer, recipe.data.max_len)
+        examples, left_out = encode_corpus(pairs, tokenizer, recipe.data.max_len)
+        for told in left_out.words():
+            log.warning("validation loss: %s", told)
         self.encoded = list(zip(examples.sources, examples.targets, strict=True))
         if not self.encoded:
             raise ValueError("no validation pair is left: all have an empty side or more than data.max_len tokens")
@@ -313,7 +340,7 @@ class Validation:
     def __call__(self, model: Any, step: int) -> dict[str, float]:
         logprobs = [value for line in score_ids(model, self.encoded) for value in line]
         sources, references = zip(*self.pairs[:VALID_LINES], strict=True)
-        search = best_one(self.recipe.search)
+        search = self.recipe.search
         longest = longest_source(self.recipe.model, search)
         results = translate_lines(model, self.tokenizer, sources, search, Counts(), max_source=longest)
         translated = [line[0].text for line in results]
@@ -338,10 +365,6 @@ PRESET_VOCABULARY = 37_000
 """What the paper's tables were counted with; a preset has no tokenizer of its own."""
 
 
-def best_one(search: SearchConfig) -> SearchConfig:
-    return search.model_copy(update={"n_best": 1})
-
-
 def scored(model: Model, pairs: Sequence[tuple[str, str]], **search: Any) -> dict[str, Any]:
     translated = model.translate([source for source, _ in pairs], **search)
     references = [target for _, target in pairs]
@@ -359,7 +382,11 @@ def evaluate(
 ) -> dict[str, Any]:
     """Translate a file and score it: the fields of `headway.evaluate.metrics.Scores`; `search` as in `Model.stream`."""
     pairs = read_pairs(source, reference)
-    return scored(model if isinstance(model, Model) else load(model, device, threads=threads), pairs, **search)
+    if isinstance(model, Model):
+        if device is not None or threads is not None:
+            raise ValueError("device and threads are those of the loaded model; give them to load")
+        return scored(model, pairs, **search)
+    return scored(load(model, device, threads=threads), pairs, **search)
 
 
 def scores_text(scores: Mapping[str, Any]) -> str:
@@ -378,8 +405,8 @@ def show(what: str | Path, vocab_size: int | None = None) -> dict[str, Any]:
     """Costs of a model folder, preset or recipe; see `headway.evaluate.cost`. No weights are read."""
     folder, size = Path(what), vocab_size
     if (folder / CONFIG).exists():
-        config, _, tokenizer, _ = open_model(folder)
-        size = tokenizer.vocab_size
+        model = open_model(folder)
+        config, size = model.config, model.tokenizer.vocab_size
     elif str(what) in PRESETS:
         config, size = parse_model(str(what)), vocab_size or PRESET_VOCABULARY
     else:
@@ -398,14 +425,22 @@ def average(runs: Sequence[str | Path], out: str | Path, last: int | None = None
     check_writable(out)
     if (out / CONFIG).exists() and not force:
         raise ValueError(f"{out}: a model is already there. Use --force to overwrite it, or name another folder")
+    models = [(open_model(run), run) for run in map(Path, runs)]
+    model, first = models[0]
+    for other, run in models[1:]:
+        if other.config != model.config or (run / TOKENIZER).read_bytes() != (first / TOKENIZER).read_bytes():
+            raise ValueError(
+                f"{run}: is of another model or tokenizer than {first}; only weights of one can be averaged"
+            )
     files = []
-    for run in map(Path, runs):
+    for _, run in models:
         kept = [checkpoint.weights for checkpoint in checkpoints(run) if checkpoint.state.regular]
         files += kept[-(last or len(kept)) :] or [run / WEIGHTS]
-    first = Path(runs[0])
-    data, (_, _, tokenizer, module) = read_config(first), open_model(first)
-    load_tensors(module, mean_of(files), str(first))
-    save_model(out, module, {key: data[key] for key in ("model", "languages") if key in data}, tokenizer)
+    load_tensors(model.module, mean_of(files), str(first))
+    data = read_config(first)
+    save_model(
+        out, model.module, {key: data[key] for key in ("model", "languages", "search") if key in data}, model.tokenizer
+    )
     return len(files)
 
 

@@ -136,15 +136,10 @@ def build_attention(c: AttentionConfig, dim: int) -> Attention:
 def build_cross(layer: LayerConfig, dim: int) -> Mixer:
     """A pair's decoder looks at the source by attention: as configured, or like the layer's own attention, or with 8
     heads where it has none."""
-    if layer.cross is not None:
-        return build_attention(layer.cross, dim)
-    match layer.mixer:
-        case AttentionConfig() as c:
-            return build_attention(c, dim)
-        case WindowConfig(num_heads=num_heads) | LinearAttentionConfig(num_heads=num_heads):
-            return build_attention(AttentionConfig(num_heads=num_heads), dim)
-        case _:
-            return build_attention(AttentionConfig(), dim)
+    if layer.cross is not None or isinstance(layer.mixer, AttentionConfig):
+        return build_attention(layer.cross or layer.mixer, dim)
+    heads = dict(layer.mixer).get("num_heads")
+    return build_attention(AttentionConfig(num_heads=heads) if heads else AttentionConfig(), dim)
 
 
 def build_ffn(layer: LayerConfig, dim: int) -> nn.Module | None:

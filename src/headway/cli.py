@@ -49,10 +49,15 @@ SourceFile = Annotated[str, typer.Option("--source", help="Source text, one sent
 DeviceOption = Annotated[Device, typer.Option("--device", help="Where to compute; auto takes a GPU if there is one.")]
 ThreadsOption = Annotated[int | None, typer.Option("--threads", min=1, help="CPU threads; torch's choice by default.")]
 DtypeOption = Annotated[Dtype, typer.Option("--dtype", help="Number format of the computation.")]
-BeamOption = Annotated[int, typer.Option("--beam", min=1, help="Width of the beam; 1 is greedy.")]
-PenaltyOption = Annotated[float, typer.Option("--length-penalty", help="Alpha of the GNMT length penalty.")]
+# What is not given is the model's own: the [search] of its recipe.
+BeamOption = Annotated[
+    int | None, typer.Option("--beam", min=1, help="Width of the beam; 1 is greedy; else 4, or as in the recipe.")
+]
+PenaltyOption = Annotated[
+    float | None, typer.Option("--length-penalty", help="Alpha of the length penalty; else 0.6, or as in the recipe.")
+]
 StopOption = Annotated[
-    Stop, typer.Option("--stop", help="first: as many ended as the beam is wide; exact: none can win.")
+    Stop | None, typer.Option("--stop", help="first: as many ended as the beam is wide; exact: none can win.")
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Only warnings and errors on stderr.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -133,7 +138,7 @@ def output(path: str | None) -> Iterator[IO[bytes]]:
         return
     target = Path(path)
     whole = not target.exists() or target.is_file()
-    part = target.with_name(f"{target.name}.part") if whole else target
+    part = target.with_name(f".{target.name}.{os.getpid()}.part") if whole else target
     try:
         if target.exists() and not os.access(target, os.W_OK):
             raise PermissionError(f"no permission to write {target}")
@@ -233,9 +238,9 @@ def translate(
     model: ModelFolder,
     file: TextFile = "-",
     out: Annotated[str | None, typer.Option("-o", "--out", help="Write here instead of standard output.")] = None,
-    beam: BeamOption = 4,
-    length_penalty: PenaltyOption = 0.6,
-    stop: StopOption = Stop.first,
+    beam: BeamOption = None,
+    length_penalty: PenaltyOption = None,
+    stop: StopOption = None,
     nbest: Annotated[int, typer.Option("--nbest", min=1, help="Print N for each line: number, score, text.")] = 1,
     device: DeviceOption = Device.auto,
     threads: ThreadsOption = None,
@@ -274,9 +279,9 @@ def evaluate(
     model: ModelFolder,
     source: SourceFile,
     reference: Annotated[str, typer.Option("--reference", help="Reference translations, line by line.")],
-    beam: BeamOption = 4,
-    length_penalty: PenaltyOption = 0.6,
-    stop: StopOption = Stop.first,
+    beam: BeamOption = None,
+    length_penalty: PenaltyOption = None,
+    stop: StopOption = None,
     device: DeviceOption = Device.auto,
     threads: ThreadsOption = None,
     quiet: QuietOption = False,
@@ -380,12 +385,11 @@ def tokenizer_train(
     from headway.data.corpus import read_lines
     from headway.text.tokenizer import Tokenizer
 
-    with output(out):
-        pass  # a bad path is said before the work, not after it
-    texts = [line for file in files for line in read_lines(file)]
-    config = {Kind.bpe: BPEConfig, Kind.unigram: UnigramConfig}[kind](vocab_size=vocab_size)
-    trained = Tokenizer.train(texts, config)
-    trained.save(Path(out))
+    with output(out) as sink:  # a bad path is said before the work, not after it
+        texts = [line for file in files for line in read_lines(file)]
+        config = {Kind.bpe: BPEConfig, Kind.unigram: UnigramConfig}[kind](vocab_size=vocab_size)
+        trained = Tokenizer.train(texts, config)
+        sink.write(trained.to_json().encode())
     log.info("wrote %s: %d pieces from %d lines", out, trained.vocab_size, len(texts))
 
 

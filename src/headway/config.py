@@ -301,7 +301,11 @@ def check(config: Recipe | Seq2SeqConfig) -> list[Fault]:
     """All contradictions between values that are fine alone."""
     if isinstance(config, Seq2SeqConfig):
         return check_model(config)
-    return [*check_model(config.model), *check_data(config), *check_train(config), *check_search(config.search)]
+    faults = [*check_model(config.model), *check_data(config), *check_train(config)]
+    if config.search.n_best != 1:
+        wrong = "a recipe's search gives one translation; ask for more with `headway translate --nbest`"
+        faults.append(Fault(("search", "n_best"), config.search.n_best, wrong))
+    return [*faults, *check_search(config.search.model_copy(update={"n_best": 1}))]
 
 
 def check_model(model: Seq2SeqConfig) -> list[Fault]:
@@ -326,24 +330,17 @@ def check_model(model: Seq2SeqConfig) -> list[Fault]:
 
 def _check_heads(dim: int, layer: LayerConfig, where: Where, side: str) -> Iterator[Fault]:
     for name, part in (("mixer", layer.mixer), ("cross", layer.cross)):
-        match part:
-            case AttentionConfig(key_dim=int(), value_dim=int()):
-                continue
-            case (
-                AttentionConfig(num_heads=heads)
-                | WindowConfig(num_heads=heads)
-                | LinearAttentionConfig(num_heads=heads)
-            ):
-                if dim % heads:
-                    wrong = f"does not divide model.dim = {dim}; take one of {_divisors(dim)}"
-                    remedy = ", or set key_dim and value_dim" if isinstance(part, AttentionConfig) else ""
-                    yield Fault((*where, name, "num_heads"), heads, wrong + remedy)
-            case LSTMConfig() | GRUConfig() if side == "decoder" and layer.cross is None:
-                if dim % AttentionConfig().num_heads:
-                    wrong = f"missing; its default of 8 heads does not divide model.dim = {dim}; set cross.num_heads"
-                    yield Fault((*where, "cross"), MISSING, wrong)
-            case _:
-                continue
+        if part is None or (isinstance(part, AttentionConfig) and part.key_dim and part.value_dim):
+            continue
+        heads = dict(part).get("num_heads")
+        if heads is not None and dim % heads:
+            wrong = f"does not divide model.dim = {dim}; take one of {_divisors(dim)}"
+            remedy = ", or set key_dim and value_dim" if isinstance(part, AttentionConfig) else ""
+            yield Fault((*where, name, "num_heads"), heads, wrong + remedy)
+        default = AttentionConfig().num_heads  # what a decoder looks at the source with where its mixer has no heads
+        if heads is None and side == "decoder" and layer.cross is None and dim % default:
+            wrong = f"missing; its default of {default} heads does not divide model.dim = {dim}; set cross.num_heads"
+            yield Fault((*where, "cross"), MISSING, wrong)
 
 
 def _divisors(dim: int) -> str:

@@ -312,6 +312,7 @@ def starter_recipe(source: str = "train.en", target: str = "train.de") -> str:
 def dump_toml(recipe: Recipe) -> str:
     """TOML that loads back to an equal recipe, every default written out so that it outlives a change of defaults."""
     data = recipe.model_dump(mode="json", exclude_none=True)
+    del data["search"]["n_best"]  # for the command that translates
     if recipe.train.clip is None:
         data["train"]["clip"] = "none"  # the one key whose default is not to leave it out
     if recipe.data.valid_source is not None:

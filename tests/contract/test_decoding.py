@@ -10,6 +10,7 @@ from torch import Tensor
 from contract.tenants import VOCAB, make_pair, pair_configs
 from headway.models.seq2seq import Seq2Seq
 from headway.models.state import State
+from headway.nn.cache import nbytes
 
 PAIRS = pair_configs()
 SOURCES = [[5, 7, 9, 4, 2], [3, 2], [*list(range(4, 26)), 2]]
@@ -94,10 +95,10 @@ def test_select_reorders_drops_and_repeats_and_rows_stay_their_own(
 
 def test_rows_of_one_source_share_it(model: Seq2Seq) -> None:
     one = model.start(SOURCES[2:])
-    own = sum(layer.mixer.bytes() for layer in one.layers)
+    own = sum(nbytes(layer.mixer.held()) for layer in one.layers)
     shared = one.bytes() - own
     wide = one.select(torch.tensor([0] * 8))
-    grown = wide.bytes() - sum(layer.mixer.bytes() for layer in wide.layers)
+    grown = wide.bytes() - sum(nbytes(layer.mixer.held()) for layer in wide.layers)
     # Only the few numbers that say which source a row reads may grow, not keys and values.
     assert grown - shared <= 8 * 8 * (1 + 2 * len(wide.layers))
 
@@ -172,7 +173,8 @@ def test_bytes_are_those_allocated(model: Seq2Seq, targets: Tensor) -> None:
         elif hasattr(value, "__dict__"):
             walk(vars(value))
 
-    walk(state)
-    # A tensor that two caches share may be counted by each: never less than the truth, and no more than those.
-    slack = 16 * 8 * (2 + 2 * len(state.layers)) * state.rows
-    assert sum(seen.values()) <= state.bytes() <= sum(seen.values()) + slack
+    for change in (lambda: None, state.mark, lambda: model.step(state, targets[:, 3:5])):
+        change()
+        seen.clear()
+        walk(state)
+        assert state.bytes() == sum(seen.values())

@@ -82,11 +82,23 @@ def test_rows_do_not_see_each_other(mixer: Mixer) -> None:
         torch.testing.assert_close(whole[row : row + 1], one, rtol=0, atol=1e-12)
 
 
-def test_a_trace_changes_no_value(mixer: Mixer) -> None:
+def test_a_trace_changes_no_value_and_its_weights_are_shares_of_what_may_be_seen(mixer: Mixer) -> None:
     x, positions = some_x()
-    plain = mixer(x, mask=some_mask(mixer), positions=positions)
-    traced = mixer(x, mask=some_mask(mixer), positions=positions, trace=Trace())
+    positions = positions.clone()
+    positions[1, 4:] = -1  # padding
+    mask, trace = some_mask(mixer), Trace()
+    plain = mixer(x, mask=mask, positions=positions)
+    traced = mixer(x, mask=mask, positions=positions, trace=trace)
     torch.testing.assert_close(plain, traced, rtol=0, atol=1e-12)
+    assert all(name == "weights" for name in trace.records)
+    assert trace.records or not hasattr(mixer, "num_heads"), "what has heads shows what they look at"
+    for weights in trace.records.get("weights", []):
+        assert weights.shape[::2] == (B, T)
+        assert weights.shape[3] == T
+        unseen = ~(mask.allows(positions, positions) & (positions >= 0)[:, None])[:, None]
+        assert weights.masked_select(unseen).abs().max() < 1e-12
+        real = (positions >= 0)[:, None].expand(weights.shape[:3])
+        torch.testing.assert_close(weights.sum(-1)[real], torch.ones_like(weights.sum(-1)[real]), rtol=0, atol=1e-4)
 
 
 def test_gradients_are_finite_and_reach_every_weight(mixer: Mixer) -> None:

@@ -19,7 +19,7 @@ class Corpus:
             self.lines, self.train = list(range(1, len(self.pairs) + 1)), self.pairs
             self.valid = read_pairs(data.valid_source, data.valid_target)
         else:
-            kept, held = hold_out(self.pairs, data.holdout_share or 0.05, data.holdout_most or 2000)
+            kept, held = hold_out(self.pairs, data.holdout_share, data.holdout_most)
             self.lines, self.train = (kept + 1).tolist(), [self.pairs[index] for index in kept]
             self.valid = [self.pairs[index] for index in held]
 

@@ -7,6 +7,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from headway.build import build
 from headway.config import Seq2SeqConfig
+from headway.nn.trace import Trace
 
 SHOWN_LENGTH = 32
 """Tokens of the source and the target that costs are counted at."""
@@ -26,7 +27,7 @@ def costs(config: Seq2SeqConfig, vocab_size: int) -> dict[str, Any]:
     tokens = torch.full((1, SHOWN_LENGTH), 5)
     with torch.no_grad():
         with FlopCounterMode(display=False) as counter:
-            module(tokens, tokens)
+            module(tokens, tokens, Trace())  # watched, attention takes the form whose products are counted
         state, sizes = module.start(tokens.tolist()), []
         for _ in range(2):
             module.step(state, tokens)

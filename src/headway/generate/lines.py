@@ -6,7 +6,7 @@ banned from the search, and what still cannot stand in one line is replaced. All
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headway.config import SearchConfig
 from headway.generate.beam import DecodingModel
@@ -16,10 +16,12 @@ from headway.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class Result:
-    """One translation of a line; score: that of the search, summed over the pieces of a long line."""
+    """One translation of a line; score: that of the search, summed over the pieces of a long line; finished: False
+    where it stopped at the length limit."""
 
     text: str
     score: float
+    finished: bool
 
 
 @dataclass
@@ -30,7 +32,7 @@ class Counts:
     empty: int = 0
     split: int = 0
     pieces: int = 0
-    at_limit: int = 0
+    at_limit: list[int] = field(default_factory=list)  # numbers of lines, from 1
     replaced: int = 0
 
     def words(self, max_source: int) -> list[str]:
@@ -41,7 +43,10 @@ class Counts:
                 f"translated in {self.pieces} pieces, cut at spaces"
             )
         if self.at_limit:
-            told.append(f"{self.at_limit} translations stopped at the length limit and may lack their end")
+            shown = ", ".join(map(str, self.at_limit[:5])) + (", ..." if len(self.at_limit) > 5 else "")
+            told.append(
+                f"{len(self.at_limit)} translations stopped at the length limit and may lack their end: lines {shown}"
+            )
         if self.replaced:
             told.append(f"{self.replaced} characters that cannot stand in a line of text were replaced")
         return told
@@ -85,11 +90,13 @@ def translate_lines(
         counts.empty += not pieces
         counts.split += len(pieces) > 1
         counts.pieces += len(pieces) if len(pieces) > 1 else 0
-        counts.at_limit += any(not found[ids][0].finished for ids in pieces)
         results.append([])
         for rank in range(min((len(found[ids]) for ids in pieces), default=config.n_best)):
             chosen = [found[ids][rank] for ids in pieces]
             decoded = [tokenizer.decode_line(hypothesis.tokens) for hypothesis in chosen]
             counts.replaced += sum(replaced for _, replaced in decoded)
-            results[-1].append(Result(" ".join(text for text, _ in decoded), sum(part.score for part in chosen)))
+            text, score = " ".join(text for text, _ in decoded), sum(part.score for part in chosen)
+            results[-1].append(Result(text, score, all(part.finished for part in chosen)))
+        if not results[-1][0].finished:
+            counts.at_limit.append(counts.lines)
     return results

@@ -31,19 +31,30 @@ class Score:
 
 
 class Model:
-    """A loaded model: `module` (source (B, S), target (B, T) -> logits (B, T, V)), `tokenizer` and `config`."""
+    """A loaded model: `module` (source (B, S), target (B, T) -> logits (B, T, V)), `tokenizer`, `config`, and the
+    `search` of its recipe, from which each call starts."""
 
     def __init__(
-        self, module: Seq2Seq, tokenizer: Tokenizer, config: Seq2SeqConfig, languages: Mapping[str, str | None]
+        self,
+        module: Seq2Seq,
+        tokenizer: Tokenizer,
+        config: Seq2SeqConfig,
+        languages: Mapping[str, str | None],
+        search: SearchConfig,
     ) -> None:
         self.module, self.tokenizer, self.config, self.languages = module.eval(), tokenizer, config, languages
+        self.search = search
 
     @overload
-    def translate(self, texts: Sequence[str], beam: int = 4, *, n_best: Literal[1] = 1, **search: Any) -> list[str]: ...
-    @overload
-    def translate(self, texts: Sequence[str], beam: int = 4, *, n_best: int, **search: Any) -> list[list[str]]: ...
     def translate(
-        self, texts: Sequence[str], beam: int = 4, *, n_best: int = 1, **search: Any
+        self, texts: Sequence[str], beam: int | None = None, *, n_best: Literal[1] = 1, **search: Any
+    ) -> list[str]: ...
+    @overload
+    def translate(
+        self, texts: Sequence[str], beam: int | None = None, *, n_best: int, **search: Any
+    ) -> list[list[str]]: ...
+    def translate(
+        self, texts: Sequence[str], beam: int | None = None, *, n_best: int = 1, **search: Any
     ) -> list[str] | list[list[str]]:
         """A translation of each text, in order; with n_best > 1 a list of them, best first. Options: see `stream`."""
         if isinstance(texts, str):
@@ -57,28 +68,28 @@ class Model:
         self,
         lines: Iterable[str],
         *,
-        beam: int = 4,
+        beam: int | None = None,
         n_best: int = 1,
-        length_penalty: float = 0.6,
-        stop: str = "first",
-        max_ratio: float = 1.0,
-        max_extra: int = 50,
+        length_penalty: float | None = None,
+        stop: str | None = None,
+        max_ratio: float | None = None,
+        max_extra: int | None = None,
         max_source: int | None = None,
         lines_at_once: int = CHUNK_LINES,
-        search: SearchConfig | None = None,
     ) -> Iterator[list[Result]]:
         """The `n_best` translations of each line, best first, in order and as the lines come.
 
-        beam: width, 1 is greedy; length_penalty: alpha of GNMT's; stop: `first` or `exact`; the output may have
-        max_ratio * source tokens + max_extra; a source of more than max_source tokens (default: what the
-        model can take, 512 at most) is translated in pieces.
-        search: all options of the search at once, in place of these.
+        beam: width, 1 is greedy; length_penalty: alpha of the penalty; stop: `first` or `exact`; the output may have
+        max_ratio * source tokens + max_extra; None: as in `search`. A source of more than max_source tokens (None: what
+        the model can take, 512 at most) is translated in pieces.
         Raises ValueError for options that no search can honour.
         """
-        config = search or search_config(
-            beam=beam, n_best=n_best, length_penalty=length_penalty, stop=stop, max_ratio=max_ratio, max_extra=max_extra
-        )
-        return self._stream(lines, config, max_source or longest_source(self.config, config), lines_at_once)
+        changes = {"beam": beam, "n_best": n_best, "stop": stop, "max_ratio": max_ratio, "max_extra": max_extra}
+        config = search_config(self.search, length_penalty, changes)
+        longest = longest_source(self.config, config) if max_source is None else max_source
+        if longest < 1:
+            raise ValueError(f"max_source = {longest}: a piece needs a token or more")
+        return self._stream(lines, config, longest, lines_at_once)
 
     def _stream(
         self, lines: Iterable[str], config: SearchConfig, max_source: int, lines_at_once: int
@@ -109,9 +120,12 @@ def longest_source(model: Seq2SeqConfig, search: SearchConfig) -> int:
     return min(MAX_SOURCE, places - 1, for_output - 1)
 
 
-def search_config(length_penalty: float, **values: Any) -> SearchConfig:
-    """The search that plain options spell. Raises ValueError with every fault."""
-    config, faults = validate(SearchConfig, {**values, "penalty": {"kind": "gnmt", "alpha": length_penalty}})
+def search_config(base: SearchConfig, length_penalty: float | None, changes: Mapping[str, Any]) -> SearchConfig:
+    """A search with some of its options changed (None: not). Raises ValueError with every fault."""
+    table = base.model_dump(mode="json") | {name: value for name, value in changes.items() if value is not None}
+    if length_penalty is not None:
+        table["penalty"]["alpha"] = length_penalty
+    config, faults = validate(SearchConfig, table)
     if config is not None:
         faults = check_search(config)
     if config is None or faults:

@@ -112,21 +112,24 @@ class Seq2Seq(nn.Module):
 
 
 @torch.inference_mode()
-def invariant_length(model: Seq2Seq, most: int = 128) -> int:
-    """Self-check on this machine: the longest text, in steps of 4 tokens up to `most`, whose logits have the same
-    bits alone and beside longer ones.
+def is_invariant(model: Seq2Seq, length: int) -> bool:
+    """Self-check on this machine: do the logits of a text of `length` tokens have the same bits alone and beside a
+    longer one?
 
-    model: a pair, after `apply_batch_invariance`, in float32. 0 if not even the shortest has.
+    model: a pair, after `apply_batch_invariance`, in float32.
     """
-    ids = torch.arange(most * 4).remainder(model.vocab_size - 4).add(4).tolist()
-    found = 0
-    for length in range(4, most + 1, 4):
-        source, longer = ids[:length], ids[: most + 16]
-        tokens = torch.tensor([source, ids[length : 2 * length]])
-        alone, beside = model.start([source]), model.start([source, longer])
-        for t in range(0, length, max(1, length // 4)):
-            one, two = model.step(alone, tokens[:1, t : t + 1]), model.step(beside, tokens[:, t : t + 1])
-            if not torch.equal(one.logits[0], two.logits[0]):
-                return found
-        found = length
-    return found
+    ids = torch.arange(4 * length + 64).remainder(model.vocab_size - 4).add(4)
+    source, longer, tokens = ids[:length].tolist(), ids[: length + 80].tolist(), ids[: 2 * length].view(2, length)
+    tokens = tokens.to(model.unembed.weight.device)
+    alone, beside = model.start([source]), model.start([source, longer])
+    for t in range(0, length, max(1, length // 4)):
+        one, two = model.step(alone, tokens[:1, t : t + 1]), model.step(beside, tokens[:, t : t + 1])
+        if not torch.equal(one.logits[0], two.logits[0]):
+            return False
+    return True
+
+
+def invariant_length(model: Seq2Seq, most: int = 128) -> int:
+    """The longest text, in steps of 4 tokens up to `most`, to which `is_invariant` holds without a gap."""
+    lengths = range(4, most + 1, 4)
+    return next((length - 4 for length in lengths if not is_invariant(model, length)), lengths[-1])

@@ -18,6 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from headway.nn.block import LayerCache
+from headway.nn.cache import nbytes
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,8 @@ class State:
 
     def bytes(self) -> int:
         """Bytes allocated for what is remembered; a source counts once, however many rows read it."""
-        return self.lengths.untyped_storage().nbytes() + sum(cache.bytes() for cache in self._caches())
+        own = [self.lengths] if self._marked is None else [self.lengths, self._marked]
+        return nbytes([*own, *(tensor for cache in self._caches() for tensor in cache.held())])
 
     def select(self, rows: Int[Tensor, " R"]) -> State:
         """These rows in this order: reorder, drop, repeat. Sources that nobody reads any more are let go."""

@@ -7,7 +7,7 @@ shared by all rows that translate it. The contract is `tests/contract/test_decod
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -28,8 +28,8 @@ class Cache:
         """Append the rows of others of the same kind. Marks are forgotten."""
         raise TypeError(f"{type(self).__name__} is abstract")
 
-    def bytes(self) -> int:
-        """Bytes allocated."""
+    def held(self) -> list[Tensor]:
+        """Every tensor that is kept; some may share their storage."""
         raise TypeError(f"{type(self).__name__} is abstract")
 
     def mark(self) -> None:
@@ -49,8 +49,10 @@ class Cache:
         raise TypeError(f"{type(self).__name__} is abstract")
 
 
-def nbytes(*tensors: Tensor) -> int:
-    return sum(t.untyped_storage().nbytes() for t in tensors)
+def nbytes(tensors: Iterable[Tensor]) -> int:
+    """Bytes allocated for all of them; what they share counts once."""
+    storages = (t.untyped_storage() for t in tensors)
+    return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
 
 
 def _grow(x: Tensor, dim: int, size: int, value: int = 0) -> Tensor:
@@ -90,8 +92,8 @@ class KVCache(Cache):
         self.v = torch.cat([_grow(c.v, 2, capacity) for c in caches])
         self.positions = torch.cat([_grow(c.positions, 1, capacity, -1) for c in caches])
 
-    def bytes(self) -> int:
-        return nbytes(self.k, self.v, self.positions)
+    def held(self) -> list[Tensor]:
+        return [self.k, self.v, self.positions]
 
     def mark(self) -> None:
         """Nothing to do: nothing is ever overwritten."""
@@ -168,8 +170,8 @@ class WindowCache(Cache):
         self.k, self.v = torch.cat([c.k for c in caches]), torch.cat([c.v for c in caches])
         self.positions, self.marked = torch.cat([c.positions for c in caches]), None
 
-    def bytes(self) -> int:
-        return nbytes(self.k, self.v, self.positions)
+    def held(self) -> list[Tensor]:
+        return [self.k, self.v, self.positions, *([] if self.marked is None else [self.marked])]
 
     def mark(self) -> None:
         self.marked = self._length()
@@ -222,10 +224,9 @@ class RecurrentCache(Cache):
         self.state = {name: torch.cat([c.state[name] for c in caches]) for name in self.state}
         self.lengths, self.snapshots = torch.cat([c.lengths for c in caches]), None
 
-    def bytes(self) -> int:
-        kept = [self.state] if self.snapshots is None else [self.state, *(s for _, s in self.snapshots[:-1])]
-        lengths = [self.lengths] if self.snapshots is None else [n for n, _ in self.snapshots]
-        return nbytes(*lengths) + sum(nbytes(*s.values()) for s in kept)
+    def held(self) -> list[Tensor]:
+        moments = [(self.lengths, self.state), *(self.snapshots or [])]
+        return [tensor for lengths, state in moments for tensor in (lengths, *state.values())]
 
     def mark(self) -> None:
         self.snapshots = [(self.lengths, self.state)]
@@ -309,5 +310,5 @@ class SourceCache:
         self.positions = torch.cat([_grow(c.positions, 1, size, -1) for c in caches])
         self._assign(source_of)
 
-    def bytes(self) -> int:
-        return nbytes(*self.tensors.values(), self.positions, self.source_of, self.seat)
+    def held(self) -> list[Tensor]:
+        return [*self.tensors.values(), self.positions, self.source_of, self.seat]

@@ -25,6 +25,3 @@ class Trace:
 
     def __getitem__(self, name: str) -> list[Tensor]:
         return self.records[self.prefix + name]
-
-    def __contains__(self, name: str) -> bool:
-        return self.prefix + name in self.records

@@ -132,13 +132,17 @@ class Tokenizer:
         except ValueError as error:
             raise ValueError(f"{path}: {error}. Train one with `headway tokenizer train`") from error
 
+    def to_json(self) -> str:
+        """The text of a tokenizer.json, which `load` reads."""
+        return self._inner.to_str(pretty=True)
+
     def save(self, path: Path | str) -> None:
         """Write one tokenizer.json (the `tokenizers` format), whole or not at all."""
         path = Path(path)
         part = path.with_name(f".{path.name}.{os.getpid()}.part")
         try:
             with part.open("wb") as file:
-                file.write(self._inner.to_str(pretty=True).encode())
+                file.write(self.to_json().encode())
                 file.flush()
                 os.fsync(file.fileno())
             part.replace(path)

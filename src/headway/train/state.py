@@ -27,6 +27,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from headway import __version__
 from headway.checkpoint import (
     check_writable,
     fsync,
@@ -234,9 +235,9 @@ def open_run(
         raise ValueError(f"{path}: another run is writing here. Wait for it, or name another folder") from error
     run = RunFolder(path, lock)
     try:
-        if not resume and any(entry.name != ".lock" for entry in path.iterdir()):
+        if not resume:
             if not force:
-                raise ValueError(f"{path}: is already there. Use --resume to go on with it, --force to begin again")
+                check_free(path)
             for name in OURS[::-1]:
                 entry = path / name
                 shutil.rmtree(entry) if entry.is_dir() else entry.unlink(missing_ok=True)
@@ -249,13 +250,20 @@ def open_run(
     return run
 
 
+def check_free(path: Path) -> None:
+    """Refuse a folder in which anything lies already."""
+    if path.is_dir() and any(entry.name != ".lock" for entry in path.iterdir()):
+        raise ValueError(f"{path}: is already there. Use --resume to go on with a run in it, --force to begin again")
+
+
 def environment(device: torch.device) -> dict[str, Any]:
     """What the bits of an update depend on besides seed, data and settings."""
     if device.type == "cuda":
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True, warn_only=True)
     return {
-        "libraries": {name: version(name) for name in ("torch", "numpy", "tokenizers")},
+        "libraries": {name: version(name) for name in ("torch", "numpy", "tokenizers", "sacrebleu")},
+        "headway": __version__,
         "threads": torch.get_num_threads(),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
         "machine": f"{platform.system()} {platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
