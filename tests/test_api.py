@@ -152,6 +152,20 @@ def test_a_text_for_a_list_of_texts_is_refused(model: Model) -> None:
         model.translate("A dog runs.")
 
 
+def test_what_is_no_text_is_named(model: Model) -> None:
+    with pytest.raises(ValueError, match="text 2 is None"):
+        model.translate(["a", None])  # type: ignore[list-item]
+    for pair in (("a",), ("a", None), "ab"):
+        with pytest.raises(ValueError, match="pair 1 is"):
+            model.score([pair])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="max_source = 0"):
+        model.translate(["a"], max_source=0)
+    with pytest.raises(ValueError, match="threads = 0"):
+        package.load("nowhere", threads=0)
+    with pytest.raises(ValueError, match="give them to load"):
+        api.evaluate(model, "a", "b", threads=1)
+
+
 def test_every_fault_of_a_search_is_said_at_once(model: Model) -> None:
     with pytest.raises(ValueError, match=r"(?s)beam = 0.*max_extra = -1"):
         model.translate(["a"], beam=0, max_extra=-1)
@@ -314,3 +328,14 @@ def test_the_public_names_are_the_functions_although_rooms_have_the_same_names()
     assert set(package.__all__) <= set(dir(package))
     with pytest.raises(AttributeError, match="lode"):
         package.lode  # noqa: B018
+
+
+def test_a_long_line_without_spaces_is_cut_amid_words_and_that_is_said(
+    model: Model, caplog: pytest.LogCaptureFixture
+) -> None:
+    text = "日本語のテキスト" * 9
+    pieces = cut(text, model.tokenizer.encode, 50)
+    assert "".join(map(model.tokenizer.decode, pieces)) == text
+    with caplog.at_level("WARNING", "headway"):
+        model.translate([text], beam=1, max_ratio=0.0, max_extra=1, max_source=50)
+    assert f"translated in {len(pieces)} pieces, cut at spaces, or amid words where there are none" in caplog.text

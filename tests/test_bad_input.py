@@ -6,6 +6,8 @@ What is odd yet fine (CRLF, a byte order mark, NUL, duplicates, few lines) is re
 import json
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -189,6 +191,55 @@ def test_a_folder_that_is_no_model_and_missing_parts_of_one_are_told(refused, mo
     assert "tokenizer.json is missing" in refused("translate", model, stdin=b"a\n")
 
 
+def test_a_model_folder_with_odd_languages_or_unknown_keys_is_told_at_once(refused, model: Path) -> None:
+    config = json.loads((model / "config.json").read_text(encoding="utf-8"))
+    config |= {"languages": {"target": 5, "sauce": "en"}, "extra": 1, "search": {"beam": 0}}
+    (model / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    err = refused("translate", model, stdin=b"a\n")
+    for told in ("languages.target = 5", "languages.sauce", "extra = 1: no such key", "search.beam = 0"):
+        assert told in err
+
+
+def test_only_weights_of_one_model_are_averaged(refused, headway, toy: Toy, model: Path, tmp_path: Path) -> None:
+    vocabulary = json.loads((model / "tokenizer.json").read_text(encoding="utf-8"))
+    vocabulary["model"]["merges"].reverse()
+    (model / "tokenizer.json").write_text(json.dumps(vocabulary), encoding="utf-8")
+    assert "of another model or tokenizer" in refused("average", toy.run, model, "-o", tmp_path / "mean")
+    err = refused("average", toy.run, "-o", tmp_path / "mean", "--last", 99)
+    assert "last = 99" in err
+    assert "holds 2 checkpoints" in err
+
+
+def test_a_line_too_long_to_score_is_named(refused, toy: Toy, tmp_path: Path) -> None:
+    (tmp_path / "long.en").write_text("short\n" + "x " * 40_000 + "\n", encoding="utf-8")
+    err = refused("score", toy.run, "--source", tmp_path / "long.en", "--target", tmp_path / "long.en")
+    assert "pair 2 has a side of" in err
+
+
+def test_options_out_of_bounds_are_told(refused, headway, toy: Toy) -> None:
+    assert "penalty.alpha = 1e+308: needs to be 10 or less" in refused(
+        "translate", toy.run, "--length-penalty", "1e308", stdin=b"a\n"
+    )
+    assert headway("translate", toy.run, "--threads", "100000")[0] == 2
+    assert "has a vocabulary of its own" in refused("show", toy.run, "--vocab-size", 5000)
+
+
+def test_the_input_is_not_overwritten(refused, toy: Toy, tmp_path: Path) -> None:
+    (tmp_path / "a.en").write_text("A dog.\n", encoding="utf-8")
+    (tmp_path / "link.de").symlink_to(tmp_path / "a.en")
+    for out in ("a.en", "link.de"):
+        assert "is the input as well" in refused("translate", toy.run, tmp_path / "a.en", "-o", tmp_path / out)
+    assert (tmp_path / "a.en").read_text(encoding="utf-8") == "A dog.\n"
+
+
+def test_a_closed_standard_input_or_output_is_told(toy: Toy) -> None:
+    for closed, told in (("<&-", "standard input is closed"), (">&-", "standard output is closed")):
+        command = f"echo A | {sys.executable} -m headway translate {toy.run} {closed}"
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+        assert done.returncode == 2, done.stderr
+        assert told in done.stderr
+
+
 def test_an_output_that_cannot_be_written_is_found_before_the_work(refused, toy: Toy, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x", encoding="utf-8")
     inside = tmp_path / "file" / "out"
@@ -216,6 +267,72 @@ def test_a_run_that_is_already_there_needs_resume_or_force(refused, headway, toy
     assert "--force" in err
     assert headway(*files, *toy.options(), "--resume")[0] == 0
     assert headway(*files, *toy.options(), "--force")[0] == 0
+
+
+def test_options_that_a_resumed_run_cannot_honour_are_refused(refused, headway, toy: Toy, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    files = train(toy.data / "train.en", toy.data / "train.de", run)
+    assert headway(*files, *toy.options())[0] == 0
+    assert "take one of the two" in refused(*files, *toy.options(), "--resume", "--force")
+    assert "init: None then" in refused("train", "--resume", "--out", run, "--init", toy.run)
+    assert "give both sides" in refused("train", "--resume", "--out", run, "--source", toy.data / "train.en")
+    err = refused(*files, *toy.options(), "--set", "tokenizer.vocab_size=300", "--resume")
+    assert "tokenizer.vocab_size: " in err
+    assert "300 now" in err
+    err = refused(*files, *toy.options(), "--set", "model.dim=8", "--resume")
+    assert "model.dim: 16 then, 8 now" in err
+    assert "name another --out" in err
+
+
+def test_a_run_whose_recipe_was_edited_is_not_resumed(refused, headway, toy: Toy, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert headway(*train(toy.data / "train.en", toy.data / "train.de", run), *toy.options())[0] == 0
+    recipe = (run / "recipe.toml").read_text(encoding="utf-8")
+    (run / "recipe.toml").write_text(recipe.replace("max_extra = 3", "max_extra = 4"), encoding="utf-8")
+    assert "recipe.search.max_extra: 3 then, 4 now" in refused("train", "--resume", "--out", run)
+
+
+def test_damaged_files_of_a_run_are_named(refused, headway, toy: Toy, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert headway(*train(toy.data / "train.en", toy.data / "train.de", run), *toy.options())[0] == 0
+    (run / "estimate.json").write_text("{}", encoding="utf-8")
+    code, _, err = headway("train", "--resume", "--out", run)
+    assert (code, "estimate.json: is damaged; measuring again" in err) == (0, True)
+    newest = max((run / "checkpoints").glob("step-*")) / "optimizer.safetensors"
+    tensors = load_file(newest)
+    lost = sorted(tensors)[0].rpartition(".")[0]
+    save_file({name: value for name, value in tensors.items() if not name.startswith(f"{lost}.")}, newest)
+    assert f"nothing is there for {lost}" in refused("train", "--resume", "--out", run)
+    (run / "run.json").write_text("{", encoding="utf-8")
+    err = refused("train", "--resume", "--out", run)
+    assert "run.json: is damaged" in err
+    assert "--force" in err
+
+
+def test_force_destroys_nothing_before_the_new_run_is_known_to_be_possible(
+    refused, headway, toy: Toy, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    files = train(toy.data / "train.en", toy.data / "train.de", run)
+    assert headway(*files, *toy.options())[0] == 0
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    assert "does not fit" in refused(*files, *toy.options(), "--set", "model.dim=8", "--force", "--init", toy.run)
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+    fresh = train(toy.data / "train.en", toy.data / "train.de", tmp_path / "fresh")
+    assert "does not fit" in refused(*fresh, *toy.options(), "--set", "model.dim=8", "--init", toy.run)
+    (tmp_path / "empty").write_text("\n\n", encoding="utf-8")
+    sides = ("--set", f"data.valid_source={tmp_path}/empty", "--set", f"data.valid_target={tmp_path}/empty")
+    assert "empty: no pair is left to validate on" in refused(*fresh, *toy.options(), *sides)
+    assert not (tmp_path / "fresh").exists()
+
+
+def test_force_never_touches_a_folder_that_holds_no_run(refused, headway, toy: Toy, tmp_path: Path) -> None:
+    assert headway("init", tmp_path / "mine")[0] == 0
+    written = (tmp_path / "mine" / "recipe.toml").read_bytes()
+    files = train(toy.data / "train.en", toy.data / "train.de", tmp_path / "mine")
+    for words in ([], ["--force"]):
+        assert "holds other files, and no run" in refused(*files, *toy.options(), *words)
+    assert (tmp_path / "mine" / "recipe.toml").read_bytes() == written
 
 
 def test_a_full_disk_ends_the_work_and_leaves_the_old_checkpoint_whole(

@@ -10,6 +10,7 @@ import pytest
 from typer.main import get_command
 
 from conftest import Toy
+from headway import __version__ as headway_version
 from headway import cli
 
 COMMANDS = ["average", "demo", "evaluate", "init", "score", "show", "tokenizer", "train", "translate"]
@@ -25,6 +26,7 @@ def test_no_help_imports_torch_or_pydantic() -> None:
     script = """
 import sys
 from typer.main import get_command
+from headway import __version__ as headway_version
 from headway import cli
 
 def helps(words, command):
@@ -84,6 +86,33 @@ def test_nbest_prints_line_number_score_and_text_best_first(headway, toy: Toy) -
     rows = [line.split("\t") for line in out.splitlines()]
     assert code == 0
     assert [row[0] for row in rows] == ["1", "1", "2", "2"]
+
+
+def test_json_gives_each_line_with_scores_and_what_hit_the_limit(headway, toy: Toy) -> None:
+    code, out, err = headway("translate", toy.run, "--json", "--nbest", 2, stdin=b"A dog runs.\n\n")
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert code == 0
+    assert [row["line"] for row in rows] == [1, 2]
+    assert [len(row["translations"]) for row in rows] == [2, 2]
+    first = rows[0]["translations"][0]
+    assert first.keys() == {"text", "score", "finished"}
+    assert ("stopped at the length limit and may lack their end: lines 1" in err) == (not first["finished"])
+    assert rows[1]["translations"][0] == {"text": "", "score": 0, "finished": True}
+
+
+def test_an_output_named_gz_is_packed_and_a_link_stays_a_link(headway, toy: Toy, tmp_path: Path) -> None:
+    text = b"The cat sleeps.\n\n"
+    piped = headway("translate", toy.run, stdin=text)[1]
+    assert headway("translate", toy.run, "-o", tmp_path / "out.de.gz", stdin=text)[0] == 0
+    assert gzip.decompress((tmp_path / "out.de.gz").read_bytes()).decode() == piped
+    (tmp_path / "link.de").symlink_to(tmp_path / "real.de")
+    assert headway("translate", toy.run, "-o", tmp_path / "link.de", stdin=text)[0] == 0
+    assert (tmp_path / "link.de").is_symlink()
+    assert (tmp_path / "real.de").read_text(encoding="utf-8") == piped
+
+
+def test_the_version_is_told(headway) -> None:
+    assert headway("--version")[:2] == (0, f"headway {headway_version}\n")
 
 
 def test_evaluate_prints_every_score_with_its_signature(headway, toy: Toy) -> None:

@@ -33,6 +33,10 @@ def test_every_headway_line_of_the_readme_runs(headway, toy: Toy, tmp_path: Path
         code, _, err = headway(*words)
         assert code == 0, f"{' '.join(words)}\n{err}"
     assert (tmp_path / "new.de").read_text(encoding="utf-8").count("\n") == 7
+    [python] = re.findall(r"^```python\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
+    lines = python.splitlines()
+    assert [line for line in lines if line.startswith("headway.train(")] == lines[-1:], "the rest runs at toy size"
+    exec("\n".join(lines[:-1]), {})
 
 
 def test_every_make_target_of_the_documents_exists() -> None:

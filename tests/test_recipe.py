@@ -343,6 +343,11 @@ def test_the_four_tenants_learn_from_the_same_data_and_pieces() -> None:
     assert len({(recipe.data, recipe.tokenizer) for recipe in recipes}) == 1
 
 
+@pytest.mark.parametrize("name", recipe_names())
+def test_a_shipped_recipe_can_be_made_short_by_its_steps_alone(name: str) -> None:
+    assert load_recipe(name, {"train.steps": 100}).train.steps == 100
+
+
 def test_the_starter_loads_with_every_key_explained_and_shows_the_true_defaults() -> None:
     text = starter_recipe()
     recipe = parse(text)

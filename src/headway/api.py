@@ -7,11 +7,13 @@ Words for a person go to the logger `headway`; results are returned.
 
 import json
 import logging
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import torch
@@ -32,7 +34,15 @@ from headway.checkpoint import (
     write_files,
     write_json,
 )
-from headway.config import FileTokenizerConfig, Recipe, SearchConfig, Seq2SeqConfig, check_model, check_search
+from headway.config import (
+    FileTokenizerConfig,
+    LanguagesConfig,
+    Recipe,
+    SearchConfig,
+    Seq2SeqConfig,
+    check_model,
+    check_search,
+)
 from headway.data import phrasebook
 from headway.data.batch import Batch, Loader, encode_corpus
 from headway.data.corpus import read_pairs
@@ -63,18 +73,21 @@ from headway.train import loop
 from headway.train.average import average as mean_of
 from headway.train.log import reporter
 from headway.train.plan import Estimate, measure, recipe_for
-from headway.train.state import check_free, checkpoints, open_run
+from headway.train.state import ESTIMATE, RECIPE, RUN, check_free, checkpoints, differences, open_run
 
 log = logging.getLogger("headway")
 
-RECIPE = "recipe.toml"
 DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16}
+
+MAX_THREADS = 1024
 
 
 def choose_device(device: str | torch.device | None, threads: int | None = None) -> torch.device:
     """Where to compute: `None` and "auto" take a GPU if there is one. Sets the threads, and tunes the allocator."""
     tune_allocator()
     if threads is not None:
+        if not 1 <= threads <= MAX_THREADS:
+            raise ValueError(f"threads = {threads}: take 1 to {MAX_THREADS}")
         torch.set_num_threads(threads)
     wanted = str(device or "auto")
     try:
@@ -134,19 +147,23 @@ def open_model(folder: Path) -> Model:
     config, faults = validate(Seq2SeqConfig, data.pop("model", None), ("model",))
     search, more = validate(SearchConfig, data.pop("search", {}), ("search",))
     faults += more + (check_model(config) if config else []) + (check_search(search) if search else [])
-    languages = data.pop("languages", {})
+    languages, others = validate(LanguagesConfig, data.pop("languages", {}), ("languages",))
+    faults += others
     unknown = data.keys() - {"format", "tokenizer"}
     faults += [Fault((name,), data[name], "no such key; this Headway does not know it") for name in sorted(unknown)]
-    if config is None or search is None or faults:
+    if config is None or search is None or languages is None or faults:
         raise ConfigError(faults, str(folder / CONFIG))
     tokenizer = Tokenizer.load(folder / TOKENIZER)
     return Model(build(config, tokenizer.vocab_size), tokenizer, config, languages, search)
 
 
+def languages_of(recipe: Recipe) -> LanguagesConfig:
+    return LanguagesConfig(source=recipe.data.source_language, target=recipe.data.target_language)
+
+
 def model_json(recipe: Recipe) -> dict[str, Any]:
-    languages = {"source": recipe.data.source_language, "target": recipe.data.target_language}
-    search = recipe.search.model_dump(mode="json")
-    return {"model": recipe.model.model_dump(mode="json"), "languages": languages, "search": search}
+    parts = {"model": recipe.model, "languages": languages_of(recipe), "search": recipe.search}
+    return {name: part.model_dump(mode="json") for name, part in parts.items()}
 
 
 # ---- training ----
@@ -177,14 +194,16 @@ def train(
     KeyboardInterrupt after a Ctrl-C that was saved.
     """
     folder, changes = run_folder(recipe, out, source), dict(set or {})
+    if resume and force:
+        raise ValueError("resume goes on with a run, force begins it again: take one of the two")
     check_writable(folder)
-    if not resume and not force:
-        check_free(folder)
+    if not resume:
+        check_free(folder, force)
     where = choose_device(device, threads)
     given = given_recipe(recipe, source, target, changes)
     if given is not None and init is not None:
         given = with_tokenizer_of(init, given, changes)
-    if given is not None and resume and (folder / "run.json").exists() and not (folder / RECIPE).exists():
+    if given is not None and resume and (folder / RUN).exists() and not (folder / RECIPE).exists():
         log.info("%s: the run was stopped before it began; it begins now", folder)
         resume, force = False, True
     chosen = resumed(folder, given, changes) if resume else given
@@ -199,15 +218,20 @@ def train(
     for told in left_out.words():
         log.warning("%s", told)
     loader = Loader(examples, chosen.train.batch_tokens, chosen.train.seed)
+    validation = Validation(data.valid, tokenizer, chosen) if data.valid else None
+    torch.manual_seed(chosen.train.seed)
+    model = build(chosen.model, tokenizer.vocab_size)
+    if init is not None and not resume:
+        load_weights(model, init)
 
+    # From here on there is a run: whatever could be wrong with the call has been found.
     with open_run(folder, resume=resume, force=force, device=where, threads=threads) as run:
         say_device(where, chosen.train.dtype)
-        torch.manual_seed(chosen.train.seed)
-        model = build(chosen.model, tokenizer.vocab_size)
+        begun = bool(run.checkpoints())
         run.pin({"data": data.fingerprint()})
-        if init is not None or not run.checkpoints():
+        if init is not None or not begun:
             run.pin({"init": str(init) if init is not None else None})
-        if init is not None and not run.checkpoints():
+        if init is not None and resume and not begun:
             load_weights(model, init)
         if not resume:
             begin_run(folder, chosen, tokenizer)
@@ -228,7 +252,7 @@ def train(
             loader,
             chosen.train,
             run,
-            validate=Validation(data.valid, tokenizer, chosen) if data.valid else None,
+            validate=validation,
             device=where,
             progress=reporter(quiet),
             describe=lambda batch: [data.pairs[line - 1] for line in batch.ids],
@@ -238,9 +262,9 @@ def train(
     scores: dict[str, Any] = {"run": str(folder), "steps": chosen.train.steps}
     if data.valid:
         apply_batch_invariance(model)
-        trained = Model(model, tokenizer, chosen.model, model_json(chosen)["languages"], chosen.search)
+        trained = Model(model, tokenizer, chosen.model, languages_of(chosen), chosen.search)
         scores |= scored(trained, data.valid)
-    log.info("next: headway translate %s FILE", folder)
+    log.info("next: headway translate %s FILE", quote(str(folder)))
     return scores
 
 
@@ -251,8 +275,7 @@ def pinned(recipe: Recipe) -> dict[str, Any]:
 
 
 def begin_run(folder: Path, recipe: Recipe, tokenizer: Tokenizer) -> None:
-    """Write what a run needs to be resumed or averaged; the weights of an older run go."""
-    (folder / WEIGHTS).unlink(missing_ok=True)
+    """Write what a run needs to be resumed or averaged."""
     config = {"format": FORMAT, **model_json(recipe), "tokenizer": TOKENIZER}
     write_files(
         folder,
@@ -283,12 +306,15 @@ def given_recipe(
     changes: Mapping[str, Any],
 ) -> Recipe | None:
     """The recipe that was named, with whole paths, or one made for two files, or None where neither was given."""
+    if (source is None) != (target is None):
+        raise ValueError(f"{source or target}: give both sides, --source and --target")
     if recipe is None:
-        if changes and not (source and target):
-            raise ValueError(
-                f"{', '.join(changes)}: a resumed run keeps its settings; repeat its recipe, or leave --set out"
-            )
-        return recipe_for(Path(source), Path(target), changes) if source and target else None
+        if source and target:
+            return recipe_for(Path(source), Path(target), changes)
+        if changes:
+            kept = "a resumed run keeps its settings; repeat its recipe, or leave --set out"
+            raise ValueError(f"{', '.join(changes)}: {kept}")
+        return None
     if source or target:
         raise ValueError("give either a recipe or two files; a recipe names its files under [data]")
     if isinstance(recipe, Mapping):
@@ -312,16 +338,12 @@ def resumed(folder: Path, given: Recipe | None, changes: Mapping[str, Any]) -> R
     known = resolve_paths(load_recipe(folder / RECIPE), folder)
     if given is not None:
         # The vocabulary may have been made smaller than planned, by what the data gave.
-        shrunk = () if "tokenizer.vocab_size" in changes else (("tokenizer", "vocab_size"),)
         old, new = known.model_dump(mode="json"), given.model_dump(mode="json")
-        changed = [
-            f"{section}.{key}: {old[section].get(key)} then, {new[section].get(key)} now"
-            for section in old
-            for key in old[section].keys() | new[section].keys()
-            if old[section].get(key) != new[section].get(key) and (section, key) not in shrunk
-        ]
-        if changed:
-            raise ValueError(f"{folder}: the run began with other settings:\n  " + "\n  ".join(sorted(changed)))
+        if "tokenizer.vocab_size" not in changes and "vocab_size" in new["tokenizer"]:
+            new["tokenizer"]["vocab_size"] = old["tokenizer"].get("vocab_size")
+        if changed := differences(old, new):
+            remedy = "Repeat what it began with, or name no recipe; for a new run, name another --out"
+            raise ValueError("\n  ".join([f"{folder}: the run began with other settings:", *changed]) + f"\n{remedy}")
     return known
 
 
@@ -335,7 +357,11 @@ class Validation:
             log.warning("validation loss: %s", told)
         self.encoded = list(zip(examples.sources, examples.targets, strict=True))
         if not self.encoded:
-            raise ValueError("no validation pair is left: all have an empty side or more than data.max_len tokens")
+            files = (
+                f"{recipe.data.valid_source or recipe.data.source}, {recipe.data.valid_target or recipe.data.target}"
+            )
+            wrong = f"no pair is left to validate on: all have an empty side or more than {recipe.data.max_len} tokens"
+            raise ValueError(f"{files}: {wrong} (data.max_len). Name other files, or raise it")
 
     def __call__(self, model: Any, step: int) -> dict[str, float]:
         logprobs = [value for line in score_ids(model, self.encoded) for value in line]
@@ -350,9 +376,12 @@ class Validation:
 
 def estimated(folder: Path, model: nn.Module, loader: Loader, recipe: Recipe, device: torch.device) -> Estimate:
     """What was measured before step 1; on resume, what was written down then."""
-    path = folder / "estimate.json"
+    path = folder / ESTIMATE
     if (folder / "checkpoints").exists() and path.exists():
-        return Estimate(**json.loads(path.read_bytes()))
+        try:
+            return Estimate(**json.loads(path.read_bytes()))
+        except (ValueError, TypeError):  # it only tells a person something: measure again
+            log.warning("%s: is damaged; measuring again", path)
     batches: list[Batch] = [batch for _, _, batch in islice(loader.start(), 3)]
     found = measure(model, batches, recipe.train, device)
     write_files(folder, {path.name: lambda file: write_json(file, asdict(found))})
@@ -368,7 +397,7 @@ PRESET_VOCABULARY = 37_000
 def scored(model: Model, pairs: Sequence[tuple[str, str]], **search: Any) -> dict[str, Any]:
     translated = model.translate([source for source, _ in pairs], **search)
     references = [target for _, target in pairs]
-    return asdict(score_corpus(translated, references, language=model.languages.get("target")))
+    return asdict(score_corpus(translated, references, language=model.languages.target))
 
 
 def evaluate(
@@ -381,12 +410,10 @@ def evaluate(
     **search: Any,
 ) -> dict[str, Any]:
     """Translate a file and score it: the fields of `headway.evaluate.metrics.Scores`; `search` as in `Model.stream`."""
+    if isinstance(model, Model) and (device is not None or threads is not None):
+        raise ValueError("device and threads are those of the loaded model; give them to load")
     pairs = read_pairs(source, reference)
-    if isinstance(model, Model):
-        if device is not None or threads is not None:
-            raise ValueError("device and threads are those of the loaded model; give them to load")
-        return scored(model, pairs, **search)
-    return scored(load(model, device, threads=threads), pairs, **search)
+    return scored(model if isinstance(model, Model) else load(model, device, threads=threads), pairs, **search)
 
 
 def scores_text(scores: Mapping[str, Any]) -> str:
@@ -405,6 +432,8 @@ def show(what: str | Path, vocab_size: int | None = None) -> dict[str, Any]:
     """Costs of a model folder, preset or recipe; see `headway.evaluate.cost`. No weights are read."""
     folder, size = Path(what), vocab_size
     if (folder / CONFIG).exists():
+        if vocab_size is not None:
+            raise ValueError(f"vocab_size = {vocab_size}: {what} has a vocabulary of its own; leave it out")
         model = open_model(folder)
         config, size = model.config, model.tokenizer.vocab_size
     elif str(what) in PRESETS:
@@ -435,6 +464,8 @@ def average(runs: Sequence[str | Path], out: str | Path, last: int | None = None
     files = []
     for _, run in models:
         kept = [checkpoint.weights for checkpoint in checkpoints(run) if checkpoint.state.regular]
+        if last is not None and last > len(kept):
+            raise ValueError(f"last = {last}: {run} holds {len(kept)} checkpoints; take fewer")
         files += kept[-(last or len(kept)) :] or [run / WEIGHTS]
     load_tensors(model.module, mean_of(files), str(first))
     data = read_config(first)
@@ -473,15 +504,19 @@ def demo(
         raise ValueError(f"pair = {pair!r}: the phrasebook has en-de")
     data, run = Path(out) / "data", Path(out) / "run"
     check_writable(out)
-    if not (data / "test.de").exists():
-        phrasebook.write(data)
-    log.info("phrasebook: %s", data)
     files = {f"data.{key}": literal_path(data / name) for key, name in DEMO_FILES.items()}
+    changes = {**files, **(set or {})}
+    load_recipe("demo", changes)  # a fault in it is said before the work
+    if not data.exists():
+        whole = data.with_name(f".{data.name}.{os.getpid()}.tmp")
+        phrasebook.write(whole)
+        whole.replace(data)
+    log.info("phrasebook: %s", data)
     train(
         "demo",
         run,
-        set={**files, **(set or {})},
-        resume=(run / "run.json").exists(),
+        set=changes,
+        resume=(run / RUN).exists(),
         device=device,
         threads=threads,
         quiet=quiet,
@@ -496,8 +531,9 @@ def demo(
     shown = [source for source, _ in pairs[:DEMO_SENTENCES]]
     for text, translation in zip(shown, model.translate(shown), strict=True):
         log.info("%s\n  %s", text, translation)
-    log.info("\nnext: echo '%s' | headway translate %s -", shown[0], run)
-    log.info("      headway evaluate %s --source %s --reference %s", run, data / "test.en", data / "test.de")
+    test, place = [quote(str(data / name)) for name in ("test.en", "test.de")], quote(str(run))
+    log.info("\nnext: echo %s | headway translate %s -", quote(shown[0]), place)
+    log.info("      headway evaluate %s --source %s --reference %s", place, *test)
     log.info("      headway train --source YOUR.en --target YOUR.de --out runs/yours")
     return scores
 

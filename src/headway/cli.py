@@ -4,6 +4,7 @@ Exit codes: 0 done, 1 the work failed, 2 the call or the config is wrong. Nothin
 runs, so that every `--help` answers at once.
 """
 
+import gzip
 import json
 import logging
 import os
@@ -12,12 +13,16 @@ import tomllib
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
+from shlex import quote
 from typing import IO, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
+
+from headway import __version__
 
 log = logging.getLogger("headway")
 
@@ -47,7 +52,9 @@ ModelFolder = Annotated[str, typer.Argument(metavar="MODEL", help="A model folde
 TextFile = Annotated[str, typer.Argument(metavar="[FILE|-]", help="A text file (.gz too), or - for standard input.")]
 SourceFile = Annotated[str, typer.Option("--source", help="Source text, one sentence a line (.gz too).")]
 DeviceOption = Annotated[Device, typer.Option("--device", help="Where to compute; auto takes a GPU if there is one.")]
-ThreadsOption = Annotated[int | None, typer.Option("--threads", min=1, help="CPU threads; torch's choice by default.")]
+ThreadsOption = Annotated[
+    int | None, typer.Option("--threads", min=1, max=1024, help="CPU threads; torch's choice by default.")
+]
 DtypeOption = Annotated[Dtype, typer.Option("--dtype", help="Number format of the computation.")]
 # What is not given is the model's own: the [search] of its recipe.
 BeamOption = Annotated[
@@ -60,7 +67,7 @@ StopOption = Annotated[
     Stop | None, typer.Option("--stop", help="first: as many ended as the beam is wide; exact: none can win.")
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Only warnings and errors on stderr.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, with all there is to know.")]
 
 
 class Commands(TyperGroup):
@@ -69,7 +76,8 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             result = super().invoke(ctx)
-            sys.stdout.flush()
+            if sys.stdout is not None:
+                sys.stdout.flush()
             return result
         except (typer.Exit, typer.Abort):
             raise
@@ -78,7 +86,7 @@ class Commands(TyperGroup):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from None
         except KeyboardInterrupt as interrupt:
-            print(f"headway: {interrupt or 'stopped'}", file=sys.stderr)
+            print(f"headway: {str(interrupt) or 'stopped'}", file=sys.stderr)
             raise typer.Exit(1) from None
         except ValueError as error:
             print(f"headway: {error}", file=sys.stderr)
@@ -107,6 +115,21 @@ tokenizer_app = typer.Typer(
 app.add_typer(tokenizer_app, name="tokenizer")
 
 
+def tell_version(asked: bool) -> None:
+    if asked:
+        print(f"headway {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=tell_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Train your own Transformer from the files you have, and serve it."""
+
+
 def speak(quiet: bool) -> None:
     """Words of the package go to stderr as plain lines."""
     handler = logging.StreamHandler(sys.stderr)
@@ -131,12 +154,15 @@ def overrides(settings: list[str]) -> dict[str, Any]:
 
 
 @contextmanager
-def output(path: str | None) -> Iterator[IO[bytes]]:
-    """Standard output, or a file that appears only when it is whole. Entered before the work, to refuse a bad path."""
+def output(path: str | None) -> Iterator[IO[bytes] | gzip.GzipFile]:
+    """Standard output, or a file (packed if .gz) that appears only when it is whole. Entered before the work, to refuse
+    a bad path."""
     if path in (None, "-"):
+        if sys.stdout is None:
+            raise ValueError("standard output is closed; name a file with -o")
         yield sys.stdout.buffer
         return
-    target = Path(path)
+    target = Path(os.path.realpath(path))  # what a link points to is written, and the link stays
     whole = not target.exists() or target.is_file()
     part = target.with_name(f".{target.name}.{os.getpid()}.part") if whole else target
     try:
@@ -149,18 +175,33 @@ def output(path: str | None) -> Iterator[IO[bytes]]:
         ) from None
     try:
         with file:
-            yield file
+            if target.suffix == ".gz":
+                with gzip.GzipFile(target.stem, "wb", fileobj=file, mtime=0) as packed:
+                    yield packed
+            else:
+                yield file
         if whole:
             part.replace(target)
+    except OSError as error:
+        if error.filename is None and not isinstance(error, BrokenPipeError):
+            raise OSError(error.errno, f"{error.strerror or error}: {path} was not written") from error
+        raise
     finally:
         if whole:
             part.unlink(missing_ok=True)
 
 
-def lines_of(path: str) -> Iterator[str]:
+def lines_of(path: str, out: str | None = None) -> Iterator[str]:
+    """The lines of a file or of standard input. `out`: where results will go, which must be another place."""
     from headway.data.corpus import iter_lines, read_lines
 
-    return iter_lines(sys.stdin.buffer) if path == "-" else iter(read_lines(path))
+    if path != "-":
+        if out not in (None, "-") and os.path.realpath(path) == os.path.realpath(out):
+            raise ValueError(f"{out}: is the input as well; give -o another file")
+        return iter(read_lines(path))
+    if sys.stdin is None:
+        raise ValueError("standard input is closed; name a file")
+    return iter_lines(sys.stdin.buffer)
 
 
 def print_json(value: Any) -> None:
@@ -173,7 +214,9 @@ def demo(
     out: Annotated[
         str | None, typer.Option("--out", "-o", help="Folder for data and run; demo-PAIR by default.")
     ] = None,
-    settings: Annotated[list[str] | None, typer.Option("--set", help="Override the recipe: path=value.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="Change the recipe: path=value, such as train.steps=100.")
+    ] = None,
     device: DeviceOption = Device.auto,
     threads: ThreadsOption = None,
     quiet: QuietOption = False,
@@ -192,9 +235,11 @@ def train(
     ] = None,
     source: Annotated[str | None, typer.Option("--source", help="Source side of your own pair of files.")] = None,
     target: Annotated[str | None, typer.Option("--target", help="Target side, line by line.")] = None,
-    out: Annotated[str | None, typer.Option("--out", "-o", help="The run folder.")] = None,
+    out: Annotated[str | None, typer.Option("--out", "-o", help="The run folder; runs/NAME by default.")] = None,
     preset: Annotated[str | None, typer.Option("--preset", help="Model size, such as transformer-tiny.")] = None,
-    settings: Annotated[list[str] | None, typer.Option("--set", help="Override the recipe: path=value.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="Change the recipe: path=value, such as train.steps=100.")
+    ] = None,
     init: Annotated[str | None, typer.Option("--init", help="Start from this model's weights and tokenizer.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where the run in --out was interrupted.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a run that is already in --out.")] = False,
@@ -241,16 +286,19 @@ def translate(
     beam: BeamOption = None,
     length_penalty: PenaltyOption = None,
     stop: StopOption = None,
-    nbest: Annotated[int, typer.Option("--nbest", min=1, help="Print N for each line: number, score, text.")] = 1,
+    nbest: Annotated[
+        int, typer.Option("--nbest", min=1, help="N > 1: print N for each line, as number, score, text.")
+    ] = 1,
     device: DeviceOption = Device.auto,
     threads: ThreadsOption = None,
     dtype: DtypeOption = Dtype.float32,
     quiet: QuietOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Translate text line by line: as many lines out as in, in order."""
     speak(quiet)
     with output(out) as sink:
-        lines = lines_of(file)
+        lines = lines_of(file, out)
         from headway import api
         from headway.generate.model import CHUNK_LINES
 
@@ -265,7 +313,11 @@ def translate(
             lines_at_once=1 if alone else CHUNK_LINES,
         )
         for number, results in enumerate(results_of_lines, 1):
-            if nbest == 1:
+            if as_json:
+                translations = [asdict(result) for result in results]
+                row = json.dumps({"line": number, "translations": translations}, ensure_ascii=False)
+                sink.write(f"{row}\n".encode())
+            elif nbest == 1:
                 sink.write(f"{results[0].text}\n".encode())
             else:
                 sink.writelines(f"{number}\t{result.score:.6f}\t{result.text}\n".encode() for result in results)
@@ -350,7 +402,8 @@ def init(folder: Annotated[str, typer.Argument(metavar="DIR", help="A new folder
     from headway import api
 
     path = api.init(folder)
-    log.info("wrote %s; name your two files in it, then: headway train %s --out %s", path, path, Path(folder) / "run")
+    recipe, run = quote(str(path)), quote(str(Path(folder) / "run"))
+    log.info("wrote %s; name your two files in it, then: headway train %s --out %s", path, recipe, run)
 
 
 @app.command()
@@ -367,14 +420,16 @@ def average(
     from headway import api
 
     count = api.average(runs, out, last=last, force=force)
-    log.info("averaged %d sets of weights into %s; next: headway translate %s -", count, out, out)
+    log.info("averaged %d sets of weights into %s; next: headway translate %s -", count, out, quote(out))
 
 
 @tokenizer_app.command("train")
 def tokenizer_train(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Text files (.gz too).")],
     out: Annotated[str, typer.Option("--out", "-o", help="Where to write tokenizer.json.")],
-    vocab_size: Annotated[int, typer.Option("--vocab-size", min=5, help="Number of pieces.")] = 8000,
+    vocab_size: Annotated[
+        int, typer.Option("--vocab-size", min=260, help="Number of pieces, 256 bytes and 4 control tokens among them.")
+    ] = 8000,
     kind: Annotated[
         Kind, typer.Option("--kind", help="bpe: byte-level, lossless; unigram: likeliest pieces.")
     ] = Kind.bpe,
@@ -417,7 +472,7 @@ def tokenizer_encode(tokenizer: TokenizerFile, file: TextFile = "-") -> None:
 def tokenizer_decode(tokenizer: TokenizerFile, file: TextFile = "-") -> None:
     """Numbers in, text out, line by line."""
     speak(quiet=False)
-    loaded = load_tokenizer(tokenizer)
+    loaded, replaced = load_tokenizer(tokenizer), 0
     for number, line in enumerate(lines_of(file), 1):
         try:
             ids = [int(word) for word in line.split()]
@@ -426,7 +481,11 @@ def tokenizer_decode(tokenizer: TokenizerFile, file: TextFile = "-") -> None:
         unknown = [token for token in ids if not 0 <= token < loaded.vocab_size]
         if unknown:
             raise ValueError(f"line {number}: {unknown[0]} is no piece; the vocabulary has {loaded.vocab_size}")
-        sys.stdout.buffer.write(f"{loaded.decode_line(ids)[0]}\n".encode())
+        text, count = loaded.decode_line(ids)
+        replaced += count
+        sys.stdout.buffer.write(f"{text}\n".encode())
+    if replaced:
+        log.warning("%d characters that cannot stand in a line of text were replaced", replaced)
 
 
 def main() -> None:

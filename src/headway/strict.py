@@ -108,6 +108,7 @@ _WRONG = {
     "string_too_short": "needs a text that is not empty",
     "greater_than": "needs to be more than {gt:g}",
     "greater_than_equal": "needs to be {ge:g} or more",
+    "less_than_equal": "needs to be {le:g} or less",
     "less_than": "needs to be less than {lt:g}",
     "too_short": "needs {min_length} or more entries",
     "too_long": "needs {max_length} entries",

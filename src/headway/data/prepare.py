@@ -2,11 +2,14 @@
 
 import hashlib
 import json
+import logging
 from typing import Any
 
 from headway.config import Recipe
 from headway.data.corpus import hold_out, read_pairs
 from headway.text.tokenizer import Tokenizer, VocabularyTooLarge
+
+log = logging.getLogger("headway")
 
 
 class Corpus:
@@ -19,7 +22,10 @@ class Corpus:
             self.lines, self.train = list(range(1, len(self.pairs) + 1)), self.pairs
             self.valid = read_pairs(data.valid_source, data.valid_target)
         else:
-            kept, held = hold_out(self.pairs, data.holdout_share, data.holdout_most)
+            try:
+                kept, held = hold_out(self.pairs, data.holdout_share, data.holdout_most)
+            except ValueError as error:
+                raise ValueError(f"{data.source}, {data.target}: {error}") from error
             self.lines, self.train = (kept + 1).tolist(), [self.pairs[index] for index in kept]
             self.valid = [self.pairs[index] for index in held]
 
@@ -34,6 +40,7 @@ class Corpus:
         except VocabularyTooLarge as error:
             if not shrink:
                 raise
+            log.info("vocabulary: %s pieces, all that the data gives", f"{error.largest:,}")
             config = config.model_copy(update={"vocab_size": error.largest})
             return Tokenizer.train(texts, config), recipe.model_copy(update={"tokenizer": config})
 

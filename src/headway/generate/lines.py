@@ -1,7 +1,7 @@
 """Lines of text in, lines of text out: promise 1 of the house, N lines in and N lines out, whatever is in them.
 
 An empty line stays empty without asking the model. A line longer than `max_source` tokens is translated in pieces,
-cut at spaces and joined by a space: nothing is truncated or lost. Pieces of the vocabulary that would break a line are
+cut at spaces (amid words where there are none) and joined by a space: nothing is truncated or lost. Pieces of the vocabulary that would break a line are
 banned from the search, and what still cannot stand in one line is replaced. All of it is counted for the caller to say.
 """
 
@@ -40,7 +40,7 @@ class Counts:
         if self.split:
             told.append(
                 f"{self.split} of {self.lines} lines had more than {max_source} tokens: "
-                f"translated in {self.pieces} pieces, cut at spaces"
+                f"translated in {self.pieces} pieces, cut at spaces, or amid words where there are none"
             )
         if self.at_limit:
             shown = ", ".join(map(str, self.at_limit[:5])) + (", ..." if len(self.at_limit) > 5 else "")
@@ -53,7 +53,10 @@ class Counts:
 
 
 def cut(text: str, encode: Callable[[str], list[int]], most: int) -> list[list[int]]:
-    """Token ids of the pieces of a line, each of `most` tokens or fewer; halved at the space nearest to the middle."""
+    """Token ids of the pieces of a line, each of `most` tokens or fewer; halved at the space nearest to the middle.
+
+    Text without a space (Chinese, a word without end) is halved in the middle.
+    """
     if not text.strip():
         return []
     ids = encode(text)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, overload
 
-from headway.config import SearchConfig, Seq2SeqConfig, check_search
+from headway.config import LanguagesConfig, SearchConfig, Seq2SeqConfig, check_search
 from headway.generate.decode import score_ids
 from headway.generate.lines import Counts, Result, translate_lines
 from headway.models.seq2seq import Seq2Seq
@@ -16,6 +16,9 @@ log = logging.getLogger("headway")
 
 MAX_SOURCE = 512
 """A source of more tokens is translated in pieces: models of sentences know nothing about longer ones."""
+
+MAX_SCORED = 4096
+"""Tokens of a side that is scored: attention's memory grows with their square, and cutting would change the score."""
 
 CHUNK_LINES, CHUNK_CHARACTERS = 2048, 2_000_000
 """Most lines and characters that are read ahead from a stream, so that memory is bounded whatever its length."""
@@ -39,7 +42,7 @@ class Model:
         module: Seq2Seq,
         tokenizer: Tokenizer,
         config: Seq2SeqConfig,
-        languages: Mapping[str, str | None],
+        languages: LanguagesConfig,
         search: SearchConfig,
     ) -> None:
         self.module, self.tokenizer, self.config, self.languages = module.eval(), tokenizer, config, languages
@@ -95,18 +98,33 @@ class Model:
         self, lines: Iterable[str], config: SearchConfig, max_source: int, lines_at_once: int
     ) -> Iterator[list[Result]]:
         counts = Counts()
-        for chunk in chunks(lines, lines_at_once):
+        for chunk in chunks(texts_of(lines), lines_at_once):
             yield from translate_lines(self.module, self.tokenizer, chunk, config, counts, max_source=max_source)
         for told in counts.words(max_source):
             log.warning("%s", told)
 
     def score(self, pairs: Iterable[tuple[str, str]]) -> list[Score]:
         """The log-probability of each (source, target), equal to what the search gives its own outputs."""
-        encoded = [(self.tokenizer.encode(source), self.tokenizer.encode(target)) for source, target in pairs]
+        encoded = []
+        for number, pair in enumerate(pairs, 1):
+            if not isinstance(pair, tuple | list) or [type(text) for text in pair] != [str, str]:
+                raise ValueError(f"pair {number} is {pair!r:.80}: give (source, target), two texts")
+            encoded.append(tuple(self.tokenizer.encode(text) for text in pair))
+            if (longest := max(map(len, encoded[-1]))) > MAX_SCORED:
+                raise ValueError(
+                    f"pair {number} has a side of {longest:,} tokens; {MAX_SCORED:,} can be scored: cut it"
+                )
         return [
             Score(sum(logprobs), [*(self.tokenizer.piece(token) for token in target), "</s>"], logprobs)
             for (_, target), logprobs in zip(encoded, score_ids(self.module, encoded), strict=True)
         ]
+
+
+def texts_of(lines: Iterable[str]) -> Iterator[str]:
+    for number, line in enumerate(lines, 1):
+        if not isinstance(line, str):
+            raise ValueError(f"text {number} is {line!r:.80}: give texts (str)")
+        yield line
 
 
 def longest_source(model: Seq2SeqConfig, search: SearchConfig) -> int:

@@ -94,7 +94,7 @@ def recipe_for(source: Path, target: Path, changes: Mapping[str, Any]) -> Recipe
     }
     made = resolve_paths(parse_recipe(table, changes, "the recipe made for these files"), Path.cwd())
     log.info(
-        "chosen for %s pairs: %s, vocabulary %s, %s updates; written to the run's recipe.toml, change it with --set",
+        "chosen for %s pairs: %s, a vocabulary of up to %s, %s updates; change it with --set, by recipe.toml's names",
         f"{len(pairs):,}",
         chosen.preset,
         f"{chosen.vocab_size:,}",

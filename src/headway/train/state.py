@@ -1,6 +1,7 @@
 """The run folder: what a run needs in order to stop at any moment and go on as if it had not.
 
-    run.json                      what the bits depend on: library versions, threads, device, machine, training settings
+    run.json                      what the bits depend on: library versions, threads, device, machine, settings, data
+    recipe.toml                   what to do, written when the run begins; then it can be resumed
     checkpoints/step-00000500/    model.safetensors, optimizer.safetensors, state.json
     metrics.jsonl timing.jsonl tensorboard/
 
@@ -29,6 +30,9 @@ from torch.optim import Optimizer
 
 from headway import __version__
 from headway.checkpoint import (
+    CONFIG,
+    TOKENIZER,
+    WEIGHTS,
     check_writable,
     fsync,
     load_tensors,
@@ -40,7 +44,11 @@ from headway.checkpoint import (
 )
 
 FORMAT = 1
-OURS = ("checkpoints", "metrics.jsonl", "timing.jsonl", "tensorboard", "run.json")
+SHOWN = 12
+"""Differences that are shown one by one."""
+RUN, RECIPE, ESTIMATE = "run.json", "recipe.toml", "estimate.json"
+OURS = (RECIPE, WEIGHTS, CONFIG, TOKENIZER, ESTIMATE, "checkpoints", "metrics.jsonl", "timing.jsonl", "tensorboard")
+"""What an earlier run wrote, in the order in which to remove it: nothing may pass for a whole run on the way."""
 
 
 @dataclass
@@ -108,15 +116,10 @@ class RunFolder:
 
         Values are JSON. Raises ValueError naming every one that changed, and how to go on.
         """
-        path = self.path / "run.json"
-        known = json.loads(path.read_bytes()) if path.exists() else {}
-        old, new = flatten(known), flatten(json.loads(json.dumps(facts)))
-        sections = tuple(known)
-        changed = [
-            f"{name}: {old.get(name)!r} then, {new.get(name)!r} now"
-            for name in sorted(old.keys() | new.keys())
-            if name.split(".")[0] in facts and name.split(".")[0] in sections and old.get(name) != new.get(name)
-        ]
+        known = read_facts(self.path)
+        facts = json.loads(json.dumps(facts))
+        shared = facts.keys() & known.keys()
+        changed = differences({name: known[name] for name in shared}, {name: facts[name] for name in shared})
         if changed:
             raise ValueError(
                 f"{self.path}: resuming would not give what the unbroken run gives:\n  "
@@ -125,7 +128,7 @@ class RunFolder:
                 + f"headway average {self.path} -o MODEL, then headway train ... --init MODEL --out NEW"
             )
         if facts.keys() - known.keys():
-            write_files(self.path, {"run.json": lambda file: write_json(file, {**known, **facts})})
+            write_files(self.path, {RUN: lambda file: write_json(file, {**known, **facts})})
 
     def save(self, model: nn.Module, optimizer: Optimizer, state: TrainState, keep: int, best: int) -> Path:
         """Write a checkpoint; then drop those that are neither among the last `keep` nor the `best` best ones."""
@@ -182,11 +185,35 @@ def best_of(every: list[Checkpoint], num: int) -> list[Checkpoint]:
     return sorted(scored, key=lambda checkpoint: -(checkpoint.state.score or 0.0))[:num]
 
 
-def flatten(tree: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+def read_facts(folder: Path) -> dict[str, Any]:
+    """What was pinned; nothing where there is no run."""
+    path = folder / RUN
+    try:
+        known = json.loads(path.read_bytes()) if path.exists() else {}
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path}: is damaged ({error}). Copy the run again, or begin again with --force") from error
+    if not isinstance(known, dict):
+        raise ValueError(f"{path}: is damaged (no table). Copy the run again, or begin again with --force")
+    return known
+
+
+def flatten(tree: Any, before: str = "") -> dict[str, Any]:
+    """Every plain value of tables and lists, under its path."""
+    if not isinstance(tree, dict | list) or not tree:
+        return {before: tree}
+    parts = tree.items() if isinstance(tree, dict) else enumerate(tree)
     flat: dict[str, Any] = {}
-    for name, value in tree.items():
-        flat |= flatten(value, f"{before}{name}.") if isinstance(value, dict) else {before + name: value}
+    for name, value in parts:
+        flat |= flatten(value, f"{before}.{name}" if before else str(name))
     return flat
+
+
+def differences(old: Any, new: Any) -> list[str]:
+    """A line for each value that is not the same in both, a few of them."""
+    before, now = flatten(old), flatten(new)
+    changed = [name for name in sorted(before.keys() | now.keys()) if before.get(name) != now.get(name)]
+    told = [f"{name}: {before.get(name)!r} then, {now.get(name)!r} now" for name in changed[:SHOWN]]
+    return told + ([f"and {len(changed) - SHOWN} more"] if len(changed) > SHOWN else [])
 
 
 def optimizer_tensors(model: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
@@ -201,6 +228,12 @@ def optimizer_tensors(model: nn.Module, optimizer: Optimizer) -> dict[str, Tenso
 
 def load_optimizer(model: nn.Module, optimizer: Optimizer, tensors: Mapping[str, Tensor]) -> None:
     parameters = dict(model.named_parameters())
+    known = {name.rpartition(".")[0] for name in tensors}
+    # Before the first update there is none.
+    if tensors and (
+        missing := [name for name, value in parameters.items() if value.requires_grad and name not in known]
+    ):
+        raise ValueError(f"optimizer.safetensors: nothing is there for {', '.join(missing[:SHOWN])}")
     for name, value in tensors.items():
         parameter, what = name.rpartition(".")[::2]
         if parameter not in parameters:
@@ -223,7 +256,7 @@ def open_run(
     Raises ValueError: another run is in it, it is already there, it is not there, or it began on something different.
     """
     path = Path(path)
-    if resume and not (path / "run.json").is_file():
+    if resume and not (path / RUN).is_file():
         raise ValueError(f"{path}: there is no run here to resume. Leave out --resume to start one")
     check_writable(path)
     path.mkdir(parents=True, exist_ok=True)
@@ -236,12 +269,15 @@ def open_run(
     run = RunFolder(path, lock)
     try:
         if not resume:
-            if not force:
-                check_free(path)
-            for name in OURS[::-1]:
-                entry = path / name
-                shutil.rmtree(entry) if entry.is_dir() else entry.unlink(missing_ok=True)
-        known = json.loads((path / "run.json").read_bytes()).get("environment", {}) if resume else {}
+            check_free(path, force)
+            if force and (path / RUN).exists():
+                for name in OURS:
+                    entry = path / name
+                    shutil.rmtree(entry) if entry.is_dir() else entry.unlink(missing_ok=True)
+                for failure in path.glob("failed-step-*.json"):
+                    failure.unlink()
+                write_files(path, {RUN: lambda file: write_json(file, {})})
+        known = read_facts(path).get("environment", {}) if resume else {}
         torch.set_num_threads(threads or known.get("threads") or torch.get_num_threads())
         run.pin({"environment": environment(torch.device(device))})
     except BaseException:
@@ -250,10 +286,14 @@ def open_run(
     return run
 
 
-def check_free(path: Path) -> None:
-    """Refuse a folder in which anything lies already."""
-    if path.is_dir() and any(entry.name != ".lock" for entry in path.iterdir()):
-        raise ValueError(f"{path}: is already there. Use --resume to go on with a run in it, --force to begin again")
+def check_free(path: Path, force: bool = False) -> None:
+    """Refuse a folder in which a run lies already (unless it is to be overwritten), or in which other things lie."""
+    if not path.is_dir() or all(entry.name == ".lock" for entry in path.iterdir()):
+        return
+    if not (path / RUN).is_file():
+        raise ValueError(f"{path}: holds other files, and no run. Name a new or an empty folder with --out")
+    if not force:
+        raise ValueError(f"{path}: a run is already there. Use --resume to go on with it, --force to begin again")
 
 
 def environment(device: torch.device) -> dict[str, Any]:
