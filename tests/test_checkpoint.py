@@ -2,8 +2,11 @@
 
 import errno
 import json
+import math
+import os
 import resource
 import signal
+import stat
 from pathlib import Path
 
 import pytest
@@ -80,6 +83,41 @@ def test_either_name_of_a_tied_tensor_will_do_but_two_that_differ_will_not(tmp_p
         checkpoint.load_tensors(Tied(), {**tensors, "embed.weight": model.embed.weight.detach() + 1})
 
 
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_weights_that_are_not_finite_are_refused_and_tied_ones_are_compared_by_bits(value: float) -> None:
+    tensors = {name: tensor.clone() for name, tensor in Tied().state_dict().items()}
+    for name in ("embed.weight", "out.weight", "up.bias"):
+        tensors[name].view(-1)[2] = value
+    with pytest.raises(ValueError, match="does not fit the model") as told:
+        checkpoint.load_tensors(Tied(), tensors)
+    lines = [line.strip().split(" has ")[0] for line in str(told.value).splitlines()[1:]]
+    assert sorted(lines) == ["not finite: embed.weight", "not finite: out.weight", "not finite: up.bias"]
+
+
+def test_weights_too_large_for_the_type_of_the_model_are_refused() -> None:
+    tensors = {name: tensor.double() for name, tensor in checkpoint.module_tensors(Tied()).items()}
+    checkpoint.load_tensors(Tied(), tensors)
+    tensors["up.bias"][1] = 1e39
+    with pytest.raises(ValueError, match=r"not finite: up\.bias"):
+        checkpoint.load_tensors(Tied(), tensors)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_floats_of_another_width_are_taken(dtype: torch.dtype) -> None:
+    model, other = Tied(), Tied()
+    checkpoint.load_tensors(other, {name: tensor.to(dtype) for name, tensor in model.state_dict().items()})
+    assert torch.equal(other.up.weight, model.up.weight.to(dtype).float())
+    assert other.out.weight is other.embed.weight
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex64])
+def test_numbers_of_another_kind_are_refused(dtype: torch.dtype) -> None:
+    tensors = {**Tied().state_dict(), "up.bias": torch.ones(4, dtype=dtype)}
+    name = str(dtype).removeprefix("torch.")
+    with pytest.raises(ValueError, match=f"wrong type: up.bias is {name}, the model has float32"):
+        checkpoint.load_tensors(Tied(), tensors)
+
+
 def test_missing_unexpected_and_misshaped_tensors_are_listed_together_with_the_nearest_names(tmp_path: Path) -> None:
     model, other = saved(tmp_path / "m"), Tied(ffn=5)
     before = {name: tensor.clone() for name, tensor in other.state_dict().items()}
@@ -115,7 +153,7 @@ def test_missing_files_another_version_and_broken_json_are_told(tmp_path: Path) 
         read_config(tmp_path)
     saved(tmp_path / "m")
     (tmp_path / "m" / "model.safetensors").unlink()
-    with pytest.raises(ValueError, match=r"model\.safetensors: there is no such file"):
+    with pytest.raises(ValueError, match=r"model\.safetensors: there is no such file .* again; .* --resume"):
         load_weights(Tied(), tmp_path / "m")
     (tmp_path / "m" / "tokenizer.json").unlink()
     with pytest.raises(ValueError, match=r"tokenizer\.json is missing"):
@@ -125,10 +163,29 @@ def test_missing_files_another_version_and_broken_json_are_told(tmp_path: Path) 
         path.write_text(text)
         with pytest.raises(ValueError, match=told):
             read_config(tmp_path / "m")
-    for text in ("{", "\xff"):
+    for text in ("{", "\xff", "[" * 100_000, '{"format": ' + "1" * 5_000 + "}"):
         path.write_text(text, encoding="latin-1")
-        with pytest.raises(ValueError, match=r"config\.json: is no JSON"):
+        with pytest.raises(ValueError, match=r"config\.json: is no JSON .*Copy the whole model folder again"):
             read_config(tmp_path / "m")
+
+
+@pytest.mark.parametrize("name", ["other.json", "../tokenizer.json", None, 3])
+def test_a_tokenizer_of_another_name_is_refused(tmp_path: Path, name: object) -> None:
+    saved(tmp_path / "m")
+    (tmp_path / "m" / "config.json").write_text(json.dumps({"format": 1, "tokenizer": name}), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"config\.json: tokenizer = .*: it must be 'tokenizer\.json'.*Give") as told:
+        read_config(tmp_path / "m")
+    assert repr(name) in str(told.value)
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o027, 0o077])
+def test_every_file_of_a_model_may_be_read_by_whom_the_umask_says(tmp_path: Path, mask: int) -> None:
+    before = os.umask(mask)
+    try:
+        saved(tmp_path / "m")
+    finally:
+        os.umask(before)
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "m").iterdir()} == {0o666 & ~mask}
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -162,12 +219,25 @@ def test_a_write_that_the_system_cuts_off_leaves_the_whole_old_model(tmp_path: P
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (9000, limits[1]))
-        with pytest.raises(OSError, match=r"model\.safetensors was not written"):
+        with pytest.raises(OSError, match=r"File too large: .*model\.safetensors was not written") as told:
             save_model(tmp_path / "m", big, {})
+        with pytest.raises(OSError, match=r"File too large: '.*checkpoint'") as direct:
+            checkpoint.write_tensors(tmp_path / "checkpoint", big.state_dict())
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, handler)
+    assert told.value.errno == direct.value.errno == errno.EFBIG
     assert contents(tmp_path / "m") == before
+
+
+def test_a_failure_without_a_number_is_told_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise checkpoint.SafetensorError("Error while serializing: the moon is full")
+
+    monkeypatch.setattr(checkpoint, "save_file", fails)
+    with pytest.raises(OSError, match=r"the moon is full: .*model\.safetensors was not written") as told:
+        saved(tmp_path / "m")
+    assert "None" not in str(told.value)
 
 
 def test_several_files_are_written_all_or_none(tmp_path: Path) -> None:

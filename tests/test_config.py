@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from contract.tenants import kinds
 from headway.config import (
     AdamConfig,
     AttentionConfig,
@@ -19,6 +20,7 @@ from headway.config import (
     LearnedConfig,
     LinearAttentionConfig,
     LSTMConfig,
+    MixerConfig,
     NoamConfig,
     NoFFNConfig,
     Recipe,
@@ -33,6 +35,8 @@ from headway.config import (
     check,
 )
 from headway.strict import MISSING, Fault, show, validate
+
+MIXERS = ", ".join(kind.model_fields["kind"].default for kind in kinds(MixerConfig))
 
 
 def layer(mixer: Any = None, **changes: Any) -> LayerConfig:
@@ -165,8 +169,7 @@ def test_every_fault_of_shape_is_found_at_once_with_its_path_value_and_nearest_n
         'did you mean "num_heads"? valid: kind, num_heads, window, bias',
         "model.encoder.layers[0].ffn.dim: missing",
         'model.encoder.layers[0].residual = "prr": no such choice; did you mean "pre"? valid: post, pre, none',
-        'model.encoder.layers[1].mixer.kind = "atention": no such kind; '
-        'did you mean "attention"? valid: attention, window, linear, lstm, gru',
+        f'model.encoder.layers[1].mixer.kind = "atention": no such kind; did you mean "attention"? valid: {MIXERS}',
         "model.encoder.layers[1].cross = 3: needs a table",
         "model.encoder.layers[1].ffn.kind: missing; valid: relu, none",
         "model.encoder.layers[2] = 7: needs a table",
@@ -194,7 +197,7 @@ ONE_FAULT = [
     (
         LayerConfig,
         LAYER | {"mixer": {"kind": 3}},
-        "mixer.kind = 3: no such kind; valid: attention, window, linear, lstm, gru",
+        f"mixer.kind = 3: no such kind; valid: {MIXERS}",
     ),
     (RNNSearchConfig, {"attention_dim": "x" * 200}, f'attention_dim = "{"x" * 76}...: needs a whole number'),
     (

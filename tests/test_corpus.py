@@ -1,9 +1,12 @@
 """Readers: a line ends at a line feed and nowhere else, nothing is lost in silence, and every fault says its place."""
 
+import bz2
 import gzip
 import io
+import lzma
 import os
 import random
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -81,6 +84,13 @@ def test_a_stream_gives_the_lines_before_a_fault_and_then_says_where() -> None:
         next(lines)
 
 
+def zipped(text: str) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("word/document.xml", text)
+    return out.getvalue()
+
+
 FAULTS = {
     "not UTF-8": (
         b"fine\nM\xe4nner\nfine\n",
@@ -92,7 +102,15 @@ FAULTS = {
     "UTF-16": ("Männer\n".encode("utf-16"), r"UTF-16.*iconv"),
     "UTF-16 without a mark": ("Two men walk.\n".encode("utf-16-le"), r"UTF-16.*iconv"),
     "binary": (b"\x7fELF\x02\x01\x01" + bytes(99), r"no text"),
-    "an image": (b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x01\xff" * 9, r"line 1, byte 0 .*0x89 is not UTF-8"),
+    "an image": (b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x01\xff" * 9, r"is an image, not UTF-8 text"),
+    "a photograph": (b"\xff\xd8\xff\xe0\x00\x10JFIF\x00\x01" * 9, r"is an image, not UTF-8 text"),
+    "xz": (lzma.compress(b"text\n"), r"compressed by xz.*unxz"),
+    "zstd": (b"\x28\xb5\x2f\xfd\x04\x00\x29\x00\x00text\n\x8b\x5a\x1b\xc5", r"compressed by zstd.*unzstd"),
+    "bzip2": (bz2.compress(b"text\n", 3), r"compressed by bzip2.*bunzip2"),
+    "zip": (zipped("text\n" * 99), r"zip archive or an office document.*unzip"),
+    "PDF": (b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj\n", r"PDF document.*pdftotext"),
+    "random bytes": (random.Random(3).randbytes(5_000), r"is no text. Name a text file$"),
+    "Russian in KOI8-R": ("Собака бежит.\n".encode("koi8-r") * 9, r"line 1, byte 0 .*iconv -f ENCODING"),
 }
 
 
@@ -102,6 +120,28 @@ def test_what_is_no_text_is_refused_with_file_place_and_remedy(name: str, path: 
     with pytest.raises(ValueError, match=told) as error:
         read_lines(write(path, content))
     assert str(path) in str(error.value)
+    assert ("LATIN1" in str(error.value)) == (name in {"not UTF-8", "cut off in a character"})
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (gzip.compress(b"text\n", mtime=0), r"is compressed by gzip\. Unpack it first: zcat FILE\.gz \| headway"),
+        (lzma.compress(b"text\n"), "is compressed by xz"),
+        ("text\n".encode("utf-16"), "is UTF-16"),
+        (bytes(range(128, 256)) + bytes(range(32)), "This is no text"),
+    ],
+    ids=["gzip", "xz", "UTF-16", "binary"],
+)
+def test_a_stream_that_is_no_text_is_refused_with_what_it_is(content: bytes, told: str) -> None:
+    with pytest.raises(ValueError, match=f"standard input: .*{told}") as error:
+        list(iter_lines(io.BytesIO(content)))
+    assert "LATIN1" not in str(error.value)
+
+
+def test_text_that_names_a_kind_of_file_or_holds_many_controls_is_text(path: Path) -> None:
+    lines = ["BZh stands for bzip2", "%PDF- begins a PDF", "PK", "\x01\x02\x03\x1b[0m"]
+    assert read_lines(write(path, "\n".join(lines).encode())) == lines
 
 
 def test_many_bad_lines_are_shown_in_part_and_counted(path: Path) -> None:
@@ -114,6 +154,16 @@ def test_many_bad_lines_are_shown_in_part_and_counted(path: Path) -> None:
 def test_a_missing_file_is_refused_by_name(path: Path) -> None:
     with pytest.raises(ValueError, match=r"text\.en.*there is no such file"):
         read_lines(path)
+
+
+def test_a_pipe_is_read_once_and_then_refused_with_the_remedy() -> None:
+    reader, writer = os.pipe()
+    with open(reader, "rb"), open(writer, "wb") as out:
+        out.write(b"a\nb\n")
+        out.close()
+        assert read_lines(f"/dev/fd/{reader}") == ["a", "b"]
+        with pytest.raises(ValueError, match=r"/dev/fd/\d+: gave nothing; a pipe can be read only once: write it"):
+            read_lines(f"/dev/fd/{reader}")
 
 
 def test_a_folder_is_refused_by_name(tmp_path: Path) -> None:
@@ -220,5 +270,12 @@ def test_the_holdout_takes_no_pair_with_an_empty_side() -> None:
 
 @pytest.mark.parametrize("pairs", [[], [("a", "b")], [("a", "b"), ("a", "c")], [("a", "b"), ("", "c")]])
 def test_one_source_cannot_be_held_out(pairs: list[tuple[str, str]]) -> None:
-    with pytest.raises(ValueError, match="two or more different source lines"):
+    told = f"two or more different source lines .* there are {min(len(pairs), 1)}: give more lines, or .*valid_source"
+    with pytest.raises(ValueError, match=told):
         hold_out(pairs)
+
+
+def test_more_than_the_most_is_held_out_only_where_the_smallest_group_is_larger() -> None:
+    pairs = [(source, str(number)) for source, size in (("a", 7), ("b", 5), ("c", 6)) for number in range(size)]
+    assert hold_out(pairs, share=0.9, most=4)[1].tolist() == [7, 8, 9, 10, 11]
+    assert len(hold_out(pairs, share=0.9, most=5)[1]) == 5

@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from contract.tenants import VOCAB, make_pair, pair_configs
 from headway.build import build
 from headway.models.seq2seq import Seq2Seq, invariant_length
 from headway.nn.invariant import apply_batch_invariance
@@ -19,6 +20,7 @@ from headway.recipe import parse_model
 
 NAMES = ["transformer-tiny", "transformer-tiny-linear", "transformer-tiny-window", "rnnsearch"]
 V = 2_000
+PAIRS = pair_configs()
 
 
 def make(name: str) -> Seq2Seq:
@@ -56,6 +58,18 @@ def test_bits_do_not_depend_on_neighbours_order_padding_or_beam(name: str) -> No
         for beam in (1, 4):
             alone = logits(model, sources[i : i + 1], targets[i : i + 1], beam)[0]
             assert torch.equal(alone, together[i]), f"a text of {len(sources[i])}, beam {beam}, has other bits alone"
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_bits_of_every_mixer_that_decodes_are_those_of_the_row_alone(name: str) -> None:
+    """At a width that is no whole number of vectors; whoever adds a mixer is here at once."""
+    model = apply_batch_invariance(make_pair(PAIRS[name].model_copy(update={"dim": 40}), torch.float32))
+    sources, targets = some_texts(11)
+    sources, targets = [[3 + token % (VOCAB - 3) for token in text] for text in sources], 3 + targets % (VOCAB - 3)
+    together = logits(model, sources, targets)
+    for i in range(11):
+        alone = logits(model, sources[i : i + 1], targets[i : i + 1], beam=3)[0]
+        assert torch.equal(alone, together[i]), f"a text of {len(sources[i])} has other bits alone"
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -109,6 +109,7 @@ def test_control_tokens_have_the_ids_of_the_house() -> None:
 def test_control_tokens_are_skipped_in_decoding(tokenizer: Tokenizer) -> None:
     ids = tokenizer.encode("Ein Hund")
     assert tokenizer.decode([BOS, *ids, UNK, EOS, PAD, PAD]) == "Ein Hund"
+    assert tokenizer.decode_line([BOS, *ids, UNK, EOS, PAD, PAD]) == ("Ein Hund", 0)
 
 
 def test_trained_words_are_fewer_pieces_than_bytes(tokenizer: Tokenizer) -> None:
@@ -136,6 +137,13 @@ def test_a_vocabulary_larger_than_the_data_gives_is_refused_with_the_largest(con
     assert 260 <= told.value.largest < 9000
     largest = Tokenizer.train(LINES, config(vocab_size=told.value.largest))
     assert largest.vocab_size == told.value.largest
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=KINDS)
+def test_a_vocabulary_smaller_than_every_one_is_refused(config: BPEConfig | UnigramConfig) -> None:
+    with pytest.raises(ValueError, match=r"tokenizer\.vocab_size = 259: .* take 260 or more"):
+        Tokenizer.train(LINES, config.model_copy(update={"vocab_size": 259}))  # which asks nobody
+    assert Tokenizer.train(LINES, config.model_copy(update={"vocab_size": 260})).vocab_size == 260
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=KINDS)

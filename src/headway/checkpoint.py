@@ -6,8 +6,11 @@ Parameters that a module shares (tied embeddings) are stored once and stay share
 """
 
 import difflib
+import errno
 import json
 import os
+import re
+import stat
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -72,7 +75,7 @@ def write_files(folder: Path, writers: Mapping[str, Callable[[Path], object]]) -
         fsync(folder)
     except OSError as error:
         told = f"{error.strerror or error}: {folder / name} was not written; what was there before is intact"
-        raise OSError(error.errno, told) from error
+        raise OSError(error.errno or errno.EIO, told) from error
     finally:
         for path in temporary.values():
             path.unlink(missing_ok=True)
@@ -84,18 +87,24 @@ def write_json(path: Path, value: object) -> None:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Plain writing of one safetensors file; the bytes depend on the tensors only."""
+    """Plain writing of one safetensors file; the bytes depend on the tensors only. Raises OSError naming the file."""
+    path.touch()
+    mode = stat.S_IMODE(path.stat().st_mode)  # the library would leave a file for the owner alone, whatever the umask
     try:
         save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, path, {"format": "pt"})
     except SafetensorError as error:  # the library's writer puts a full disk into words; give it back its type
-        raise OSError(None, str(error)) from error
+        found = re.search(r"os error (\d+)", str(error))
+        number = int(found[1]) if found else errno.EIO
+        raise OSError(number, os.strerror(number) if found else str(error), str(path)) from error
+    path.chmod(mode)
 
 
 def read_tensors(path: Path | str) -> dict[str, Tensor]:
     """All tensors of a safetensors file, on the CPU. Raises ValueError when it is missing, cut off or another kind."""
     path = Path(path)
     if not path.is_file():
-        raise ValueError(f"{path}: there is no such file of weights")
+        told = f"{path}: there is no such file of weights. Copy the whole model folder again"
+        raise ValueError(f"{told}; a run that is not finished has none yet: go on with headway train --resume")
     try:
         with safe_open(path, framework="pt") as file:
             return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
@@ -123,9 +132,10 @@ def module_tensors(module: nn.Module) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def load_tensors(module: nn.Module, tensors: Mapping[str, Tensor], origin: str = "weights") -> None:
-    """Copy tensors into the module in place, so that what is tied stays tied; values take the module's dtype.
+    """Copy tensors into the module in place, so that what is tied stays tied; floats take the module's dtype.
 
-    Raises ValueError listing every missing, unexpected and misshaped tensor, with the nearest names.
+    Raises ValueError listing every missing, unexpected (with the nearest names) and misshaped tensor, and every one of
+    another type of number, with NaN or infinity (then or in the module's dtype), or tied to one with other bits.
     """
     state, wanted = module.state_dict(), shared_names(module)
     known = {alias for names in wanted.values() for alias in names}
@@ -136,10 +146,16 @@ def load_tensors(module: nn.Module, tensors: Mapping[str, Tensor], origin: str =
         if not given:
             faults.append(f"missing: {name} {tuple(state[name].shape)}{nearest(name, extra)}")
         for alias in given:
-            if tensors[alias].shape != state[name].shape:
-                told = f"{tuple(tensors[alias].shape)}, the model has {tuple(state[name].shape)}"
+            tensor, dtype = tensors[alias], state[name].dtype
+            if tensor.shape != state[name].shape:
+                told = f"{tuple(tensor.shape)}, the model has {tuple(state[name].shape)}"
                 faults.append(f"wrong shape: {alias} is {told}")
-            elif not torch.equal(tensors[alias], tensors[given[0]]):
+            elif tensor.dtype != dtype and not (tensor.is_floating_point() and dtype.is_floating_point):
+                told = f"{tensor.dtype}, the model has {dtype}".replace("torch.", "")
+                faults.append(f"wrong type: {alias} is {told}")
+            elif not tensor.to(dtype).isfinite().all():
+                faults.append(f"not finite: {alias} has NaN or infinity; copy it again, or use another checkpoint")
+            elif alias != given[0] and not torch.equal(bits(tensor.to(dtype)), bits(tensors[given[0]].to(dtype))):
                 faults.append(f"tied, yet different: {alias} and {given[0]} are one tensor in the model")
         copies += [(state[name], tensors[alias]) for alias in given[:1]]
     faults += [f"unexpected: {name} {tuple(tensors[name].shape)}{nearest(name, list(known))}" for name in extra]
@@ -147,6 +163,10 @@ def load_tensors(module: nn.Module, tensors: Mapping[str, Tensor], origin: str =
         raise ValueError(f"{origin}: does not fit the model:\n  " + "\n  ".join(faults))
     for target, source in copies:
         target.copy_(source)
+
+
+def bits(tensor: Tensor) -> Tensor:
+    return tensor.flatten().view(torch.uint8)
 
 
 def nearest(name: str, names: list[str]) -> str:
@@ -173,18 +193,21 @@ def save_model(
 
 
 def read_config(folder: Path | str) -> dict[str, Any]:
-    """The config of a model folder, its format version and the presence of its files checked."""
+    """The config of a model folder, its format version and the presence of its tokenizer checked."""
     path = Path(folder) / CONFIG
     if not path.is_file():
         raise ValueError(f"{folder}: is no model folder: it has no {CONFIG}. Name the folder that training wrote")
     try:
         config = json.loads(path.read_bytes())
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise ValueError(f"{path}: is no JSON ({error})") from error
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path}: is no JSON ({error}). Copy the whole model folder again") from error
     version = config.get("format") if isinstance(config, dict) else None
     if version != FORMAT:
         told = f"{path}: format = {version!r}: this Headway reads format {FORMAT}"
         raise ValueError(f"{told}. Use the Headway version that wrote it, or convert the model with it")
+    if config.get("tokenizer", TOKENIZER) != TOKENIZER:
+        told = f"{path}: tokenizer = {config['tokenizer']!r}: it must be {TOKENIZER!r}, a file of the model folder"
+        raise ValueError(f"{told}. Give the tokenizer that name there and here, or drop the key if there is none")
     if "tokenizer" in config and not (Path(folder) / TOKENIZER).is_file():
         raise ValueError(f"{folder}: {TOKENIZER} is missing. Copy the whole model folder again")
     return config

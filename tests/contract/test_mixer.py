@@ -90,7 +90,6 @@ def test_a_trace_changes_no_value_and_its_weights_are_shares_of_what_may_be_seen
     plain = mixer(x, mask=mask, positions=positions)
     traced = mixer(x, mask=mask, positions=positions, trace=trace)
     torch.testing.assert_close(plain, traced, rtol=0, atol=1e-12)
-    assert all(name == "weights" for name in trace.records)
     assert trace.records or not hasattr(mixer, "num_heads"), "what has heads shows what they look at"
     for weights in trace.records.get("weights", []):
         assert weights.shape[::2] == (B, T)

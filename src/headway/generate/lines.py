@@ -1,8 +1,9 @@
 """Lines of text in, lines of text out: promise 1 of the house, N lines in and N lines out, whatever is in them.
 
 An empty line stays empty without asking the model. A line longer than `max_source` tokens is translated in pieces,
-cut at spaces (amid words where there are none) and joined by a space: nothing is truncated or lost. Pieces of the vocabulary that would break a line are
-banned from the search, and what still cannot stand in one line is replaced. All of it is counted for the caller to say.
+cut at spaces (amid words where there are none) and joined by a space: nothing is truncated or lost. Pieces of the
+vocabulary that would break a line are banned from the search, and what still cannot stand in one line is replaced. All
+of it is counted for the caller to say.
 """
 
 from collections.abc import Callable, Sequence

@@ -24,11 +24,6 @@ ROUND = 16
 Attend = Callable[..., Tensor]
 
 
-def visible(mask: Mask, positions: Int[Tensor, "B T"], context_positions: Int[Tensor, "B S"]) -> Tensor:
-    """(B, 1, T, S), True where a query may look: the mask's say, less the slots that hold no token."""
-    return (mask.allows(positions, context_positions) & (context_positions >= 0)[:, None, :])[:, None]
-
-
 def attend_reference(
     q: Float[Tensor, "B H T K"],
     k: Float[Tensor, "B H S K"],
@@ -41,7 +36,7 @@ def attend_reference(
     trace: Trace | None = None,
 ) -> Float[Tensor, "B H T J"]:
     """By the book, with the weights at hand for `trace` (recorded as `weights`, (B, H, T, S))."""
-    see = visible(mask, positions, context_positions)
+    see = mask.allows(positions, context_positions)[:, None]
     logits = torch.einsum("bhtk,bhsk->bhts", q, k) / math.sqrt(q.shape[-1])
     # A row with nothing to see softmaxes equal logits, and the second mask makes it zeros.
     weights = logits.masked_fill(~see, torch.finfo(q.dtype).min).softmax(-1).masked_fill(~see, 0.0)
@@ -63,7 +58,7 @@ def attend_sdpa(
 ) -> Float[Tensor, "B H T J"]:
     """torch's fused kernel. It shows no weights, so it refuses a trace."""
     assert trace is None, "attend() sends traced calls to the reference"
-    see = visible(mask, positions, context_positions)
+    see = mask.allows(positions, context_positions)[:, None]
     return F.scaled_dot_product_attention(q, k, v, attn_mask=see, dropout_p=dropout)
 
 

@@ -10,7 +10,6 @@ one against the other and both against a loop over the equations.
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -35,6 +34,7 @@ class LinearAttention(Mixer):
         self.k = nn.Linear(dim, num_heads * head_dim, bias=bias)
         self.v = nn.Linear(dim, num_heads * head_dim, bias=bias)
         self.out = nn.Linear(num_heads * head_dim, dim, bias=bias)
+        self.elu = nn.ELU()
 
     def forward(
         self,
@@ -49,8 +49,8 @@ class LinearAttention(Mixer):
     ) -> Float[Tensor, "B T D"]:
         assert context is None, "build refuses linear attention as a cross sublayer"
         q, k, v = (p(x).unflatten(-1, (self.num_heads, -1)) for p in (self.q, self.k, self.v))  # (B, T, H, K)
-        q = F.elu(q) + 1
-        k = (F.elu(k) + 1).masked_fill((positions < 0)[:, :, None, None], 0.0)
+        q = self.elu(q) + 1
+        k = (self.elu(k) + 1).masked_fill((positions < 0)[:, :, None, None], 0.0)
         if cache is not None:
             assert isinstance(cache, RecurrentCache)
             assert mask == Causal()

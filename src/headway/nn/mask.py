@@ -1,8 +1,8 @@
 """Masks are values: they say who may look where, as a function of positions, and the dispatch asks what they are.
 
-`mask.allows(q, k)` is True where a query at position q may look at a key at position k. Position -1 holds no token:
-`attend` hides such keys
-whatever the mask says, so padding travels in the positions and is no mask of its own. Combine with `&` and `|`.
+`mask.allows(q, k)` is True where a query at position q may look at a key at position k. Position -1 holds no token, and
+no mask lets anybody look there: so padding travels in the positions and is no mask of its own. Combine masks with `&`
+and `|`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Causal(Mask):
     """A token sees itself and what came before (Vaswani et al. 2017, section 3.2.3)."""
 
     def allows(self, q: Int[Tensor, "B T"], k: Int[Tensor, "B S"]) -> Bool[Tensor, "B T S"]:
-        return k[:, None, :] <= q[:, :, None]
+        return (k[:, None, :] <= q[:, :, None]) & (k >= 0)[:, None, :]
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Window(Mask):
     size: int
 
     def allows(self, q: Int[Tensor, "B T"], k: Int[Tensor, "B S"]) -> Bool[Tensor, "B T S"]:
-        return (q[:, :, None] - k[:, None, :]).abs() < self.size
+        return ((q[:, :, None] - k[:, None, :]).abs() < self.size) & (k >= 0)[:, None, :]
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ class Cell(nn.Module):
         self.dim = dim
         self.input = nn.Linear(input_dim, self.num_gates * dim)
         self.hidden = nn.Linear(dim, self.num_gates * dim)
+        self.sigmoid, self.tanh = nn.Sigmoid(), nn.Tanh()
 
     def zero(self, rows: int) -> State:
         return {name: self.hidden.weight.new_zeros(rows, self.dim) for name in self.names}
@@ -46,8 +47,8 @@ class GRUCell(Cell):
     def forward(self, x: Float[Tensor, "B G"], state: State) -> State:
         xr, xz, xn = x.chunk(3, -1)
         hr, hz, hn = self.hidden(state["h"]).chunk(3, -1)
-        r, z = torch.sigmoid(xr + hr), torch.sigmoid(xz + hz)
-        n = torch.tanh(xn + r * hn)
+        r, z = self.sigmoid(xr + hr), self.sigmoid(xz + hz)
+        n = self.tanh(xn + r * hn)
         return {"h": n + z * (state["h"] - n)}
 
 
@@ -58,8 +59,8 @@ class LSTMCell(Cell):
 
     def forward(self, x: Float[Tensor, "B G"], state: State) -> State:
         i, f, g, o = (x + self.hidden(state["h"])).chunk(4, -1)
-        c = torch.sigmoid(f) * state["c"] + torch.sigmoid(i) * torch.tanh(g)
-        return {"h": torch.sigmoid(o) * torch.tanh(c), "c": c}
+        c = self.sigmoid(f) * state["c"] + self.sigmoid(i) * self.tanh(g)
+        return {"h": self.sigmoid(o) * self.tanh(c), "c": c}
 
 
 class Recurrence(Mixer):
@@ -127,7 +128,7 @@ class RNNSearchDecoder(nn.Module):
     def __init__(self, dim: int, *, attention_dim: int, input_feeding: bool = True, dropout: float = 0.0) -> None:
         super().__init__()
         self.input_feeding = input_feeding
-        self.initial = nn.Linear(dim, dim)
+        self.initial, self.tanh = nn.Linear(dim, dim), nn.Tanh()
         self.query = nn.Linear(dim, attention_dim, bias=False)
         self.key = nn.Linear(dim, attention_dim)
         self.energy = nn.Linear(attention_dim, 1, bias=False)
@@ -174,11 +175,11 @@ class RNNSearchDecoder(nn.Module):
     def _look(
         self, s: Float[Tensor, "B D"], keys: Float[Tensor, "B S A"], seen: Int[Tensor, "B S"]
     ) -> Float[Tensor, "B S"]:
-        energies = self.energy(torch.tanh(self.query(s)[:, None] + keys))[..., 0]
+        energies = self.energy(self.tanh(self.query(s)[:, None] + keys))[..., 0]
         return energies.masked_fill(seen < 0, torch.finfo(energies.dtype).min).softmax(-1)
 
     def start(self, context: Float[Tensor, "U S D"], context_positions: Int[Tensor, "U S"]) -> list[LayerCache]:
         """The memory before the first token: one row per source."""
         first = context[torch.arange(context.shape[0]), (context_positions == 0).int().argmax(1)]
-        memory = RecurrentCache({"h": torch.tanh(self.initial(first)), "a": torch.zeros_like(first)})
+        memory = RecurrentCache({"h": self.tanh(self.initial(first)), "a": torch.zeros_like(first)})
         return [LayerCache(memory, SourceCache({"key": self.key(context), "value": context}, context_positions))]

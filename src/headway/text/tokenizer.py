@@ -22,6 +22,7 @@ from headway.text.unigram import train_unigram
 
 CONTROLS = ("<pad>", "<s>", "</s>", "<unk>")
 PAD, BOS, EOS, UNK = range(4)
+SMALLEST = 256 + len(CONTROLS)
 
 LONGEST_LINE, SLICE = 1000, 100
 """A longer line is cut into slices while training, since a word of a megabyte would cost minutes and teach nothing."""
@@ -70,8 +71,12 @@ class Tokenizer:
     def train(cls, texts: Iterable[str], config: BPEConfig | UnigramConfig) -> Self:
         """Learn a vocabulary of exactly config.vocab_size pieces, the control tokens among them.
 
-        texts: lines of both sides. Raises VocabularyTooLarge, and ValueError where there is no text at all.
+        texts: lines of both sides. Raises VocabularyTooLarge, and ValueError where there is no text at all, or where
+        the size is less than every vocabulary has.
         """
+        if config.vocab_size < SMALLEST:
+            told = f"every vocabulary has 256 bytes and {len(CONTROLS)} control tokens; take {SMALLEST} or more"
+            raise ValueError(f"tokenizer.vocab_size = {config.vocab_size}: {told}")
         letters = sorted(byte_letters())
         words = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
         lines = (text for text in slices(texts) if text)
@@ -167,13 +172,16 @@ class Tokenizer:
             raise
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of ids: the exact inverse of `encode`. Control tokens are skipped, invalid UTF-8 becomes U+FFFD."""
+        """The text of ids: the exact inverse of `encode`. Invalid UTF-8 becomes U+FFFD.
+
+        Control tokens (0 to 3) are skipped in silence: they stand for no text, and no hypothesis of a search holds one.
+        """
         return self._join(ids).decode("utf-8", errors="replace")
 
     def decode_line(self, ids: Iterable[int]) -> tuple[str, int]:
         """The text of ids as one line, and how many characters had to be replaced.
 
-        Invalid UTF-8 becomes U+FFFD, and each of LINE_SEPARATORS a space.
+        Invalid UTF-8 becomes U+FFFD, and each of LINE_SEPARATORS a space. Control tokens are skipped and not counted.
         """
         raw = self._join(ids)
         text = raw.decode("utf-8", errors="replace")
