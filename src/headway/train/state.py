@@ -19,6 +19,7 @@ import signal
 import threading
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from errno import EIO
 from importlib.metadata import version
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -90,7 +91,7 @@ def read_state(path: Path) -> TrainState:
         if values.pop("format") != FORMAT:
             raise ValueError("it is of another format version")
         return TrainState(**values)
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise ValueError(f"{path}: damaged checkpoint ({error}). Remove {path.parent} to use the one before") from error
 
 
@@ -149,7 +150,7 @@ class RunFolder:
         except OSError as error:
             shutil.rmtree(temporary, ignore_errors=True)
             told = f"{error.strerror or error}: {final} was not written; the checkpoints before it are intact"
-            raise OSError(error.errno, f"{told}. Make room and use --resume") from error
+            raise OSError(error.errno or EIO, f"{told}. Make room and use --resume") from error
         self.prune(keep, best)
         return final
 
