@@ -136,10 +136,9 @@ def build_attention(c: AttentionConfig, dim: int) -> Attention:
 def build_cross(layer: LayerConfig, dim: int) -> Mixer:
     """A pair's decoder looks at the source by attention: as configured, or like the layer's own attention, or with 8
     heads where it has none."""
-    if layer.cross is not None or isinstance(layer.mixer, AttentionConfig):
-        return build_attention(layer.cross or layer.mixer, dim)
+    own = layer.cross or (layer.mixer if isinstance(layer.mixer, AttentionConfig) else None)
     heads = dict(layer.mixer).get("num_heads")
-    return build_attention(AttentionConfig(num_heads=heads) if heads else AttentionConfig(), dim)
+    return build_attention(own or (AttentionConfig(num_heads=heads) if heads else AttentionConfig()), dim)
 
 
 def build_ffn(layer: LayerConfig, dim: int) -> nn.Module | None:

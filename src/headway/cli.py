@@ -83,7 +83,8 @@ class Commands(TyperGroup):
             raise
         except BrokenPipeError:
             # Whoever read us (`| head`) has enough. Python would complain once more when it flushes at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            if sys.stdout is not None:
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from None
         except KeyboardInterrupt as interrupt:
             print(f"headway: {str(interrupt) or 'stopped'}", file=sys.stderr)
