@@ -127,6 +127,27 @@ def test_score_names_each_token_and_sums_them(model: Model) -> None:
     assert "".join(score.tokens[:-1]).replace("\u0120", " ").startswith("Zwei")
 
 
+def test_loading_says_where_bits_depend_on_the_neighbours(toy: Toy, monkeypatch, caplog) -> None:
+    monkeypatch.setattr(api, "is_invariant", lambda module, length, beside: False)
+    api.load(toy.run)
+    assert "may depend on what is translated beside it" in caplog.text
+
+
+def test_a_model_with_few_learned_positions_loads_and_translates(toy: Toy, tmp_path: Path) -> None:
+    files = {"source": toy.data / "train.en", "target": toy.data / "train.de", "quiet": True}
+    changes = {**settings(toy), "model.position": {"kind": "learned", "max_len": 30}, "data.max_len": 29}
+    api.train(**files, out=tmp_path / "run", set=changes)
+    assert len(api.load(tmp_path / "run").translate(["A dog runs. " * 20])) == 1
+
+
+def test_a_search_that_the_positions_cannot_hold_is_refused_before_there_is_a_run(toy: Toy, tmp_path: Path) -> None:
+    files = {"source": toy.data / "train.en", "target": toy.data / "train.de", "quiet": True}
+    changes = {**settings(toy), "model.position": {"kind": "learned", "max_len": 30}, "data.max_len": 29}
+    with pytest.raises(ValueError, match="max_extra = 29: the model has 30 positions"):
+        api.train(**files, out=tmp_path / "run", set={**changes, "search.max_extra": 29})
+    assert not (tmp_path / "run").exists()
+
+
 def test_what_a_call_leaves_out_is_the_search_of_the_recipe(toy: Toy, tmp_path: Path) -> None:
     files = {"source": toy.data / "train.en", "target": toy.data / "train.de", "quiet": True}
     changes = {

@@ -15,6 +15,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from conftest import Toy
+from headway import api
 
 
 @pytest.fixture
@@ -205,7 +206,11 @@ def test_only_weights_of_one_model_are_averaged(refused, headway, toy: Toy, mode
     vocabulary["model"]["merges"].reverse()
     (model / "tokenizer.json").write_text(json.dumps(vocabulary), encoding="utf-8")
     assert "of another model or tokenizer" in refused("average", toy.run, model, "-o", tmp_path / "mean")
-    err = refused("average", toy.run, "-o", tmp_path / "mean", "--last", 99)
+    shutil.copy(toy.run / "tokenizer.json", model)
+    assert headway("average", toy.run, model, "-o", tmp_path / "mean", "--last", 1)[0] == 0
+    with pytest.raises(ValueError, match="last = 0"):
+        api.average([toy.run], tmp_path / "none", last=0)
+    err = refused("average", toy.run, "-o", tmp_path / "other", "--last", 99)
     assert "last = 99" in err
     assert "holds 2 checkpoints" in err
 
@@ -238,6 +243,12 @@ def test_a_closed_standard_input_or_output_is_told(toy: Toy) -> None:
         done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
         assert done.returncode == 2, done.stderr
         assert told in done.stderr
+
+
+def test_an_output_that_is_a_pipe_is_written_as_it_is(toy: Toy) -> None:
+    command = f"echo A | {sys.executable} -m headway translate -q {toy.run} -o /dev/stdout | cat"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.count("\n")) == (0, 1), done.stderr
 
 
 def test_an_output_that_cannot_be_written_is_found_before_the_work(refused, toy: Toy, tmp_path: Path) -> None:
@@ -273,6 +284,8 @@ def test_options_that_a_resumed_run_cannot_honour_are_refused(refused, headway, 
     run = tmp_path / "run"
     files = train(toy.data / "train.en", toy.data / "train.de", run)
     assert headway(*files, *toy.options())[0] == 0
+    edited = f'tokenizer={{kind="bpe", vocab_size={300}}}'
+    assert "300 now" in refused(*files, *toy.options(), "--set", edited, "--resume")
     assert "take one of the two" in refused(*files, *toy.options(), "--resume", "--force")
     assert "init: None then" in refused("train", "--resume", "--out", run, "--init", toy.run)
     assert "give both sides" in refused("train", "--resume", "--out", run, "--source", toy.data / "train.en")
@@ -302,7 +315,7 @@ def test_damaged_files_of_a_run_are_named(refused, headway, toy: Toy, tmp_path: 
     tensors = load_file(newest)
     lost = sorted(tensors)[0].rpartition(".")[0]
     save_file({name: value for name, value in tensors.items() if not name.startswith(f"{lost}.")}, newest)
-    assert f"nothing is there for {lost}" in refused("train", "--resume", "--out", run)
+    assert f"{lost}.exp_avg is missing" in refused("train", "--resume", "--out", run)
     (run / "run.json").write_text("{", encoding="utf-8")
     err = refused("train", "--resume", "--out", run)
     assert "run.json: is damaged" in err

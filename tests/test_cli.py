@@ -26,7 +26,6 @@ def test_no_help_imports_torch_or_pydantic() -> None:
     script = """
 import sys
 from typer.main import get_command
-from headway import __version__ as headway_version
 from headway import cli
 
 def helps(words, command):

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from contract.tenants import VOCAB, make_pair, pair_configs
 from headway.build import build
-from headway.models.seq2seq import Seq2Seq, invariant_length
+from headway.models.seq2seq import Seq2Seq, is_invariant
 from headway.nn.invariant import apply_batch_invariance
 from headway.recipe import parse_model
 
@@ -73,8 +73,11 @@ def test_bits_of_every_mixer_that_decodes_are_those_of_the_row_alone(name: str) 
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_self_check_finds_at_least_60_tokens(name: str) -> None:
-    assert invariant_length(apply_batch_invariance(make(name))) >= 60
+def test_the_self_check_holds_at_every_length_up_to_60_tokens_and_fails_without_the_rounding(name: str) -> None:
+    model = make(name)
+    assert not is_invariant(model, 60, beside=180)
+    apply_batch_invariance(model)
+    assert all(is_invariant(model, length, beside=180) for length in (1, 2, 7, 16, 31, 48, 60))
 
 
 @pytest.mark.parametrize("name", NAMES)

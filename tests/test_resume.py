@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from headway.checkpoint import module_tensors, write_tensors
+from headway.checkpoint import module_tensors, read_tensors, write_tensors
 from headway.config import AverageConfig, InverseSqrtConfig, TrainConfig
 from headway.train.log import Silence
 from headway.train.loop import Interrupted, train
@@ -185,11 +185,11 @@ def unbroken(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return broken_run(tmp_path_factory.mktemp("runs") / "unbroken", [])[1]
 
 
-def test_a_run_killed_twice_and_resumed_is_bit_for_bit_the_unbroken_run(
+def test_a_run_killed_three_times_and_resumed_is_bit_for_bit_the_unbroken_run(
     tmp_path: Path, unbroken: dict[str, bytes]
 ) -> None:
     assert len(unbroken) > 10
-    assert broken_run(tmp_path / "run", [57, 40]) == (2, unbroken)
+    assert broken_run(tmp_path / "run", [1, 57, 40]) == (3, unbroken), "the first strikes before there is a run"
 
 
 @pytest.mark.slow
@@ -282,6 +282,23 @@ def test_a_run_folder_that_is_there_needs_resume_or_force(tmp_path: Path) -> Non
     assert (tmp_path / "run" / "notes.txt").read_text() == "mine", "--force removes what a run wrote, nothing else"
     with pytest.raises(ValueError, match="no run here to resume"):
         open_run(tmp_path / "other", resume=True)
+
+
+def test_an_optimiser_file_that_does_not_fit_is_told(tmp_path: Path) -> None:
+    run_toy(tmp_path / "run", settings(steps=4, average=None))
+    path = checkpoints(tmp_path / "run")[-1].path / "optimizer.safetensors"
+    whole = read_tensors(path)
+    names = sorted(whole)
+    damages = {
+        f"{names[0]} is missing": {name: value for name, value in whole.items() if name != names[0]},
+        f"{names[1]} has another shape": {**whole, names[1]: torch.zeros(2, 3, 4)},
+        f"{names[1]} has another": {**whole, names[1]: torch.full_like(whole[names[1]], torch.nan)},
+        "is missing": {},
+    }
+    for told, tensors in damages.items():
+        write_tensors(path, tensors)
+        with pytest.raises(ValueError, match=rf"does not fit the model[\s\S]*{told}[\s\S]*remove .*step-00000004"):
+            run_toy(tmp_path / "run", settings(steps=4, average=None), resume=True)
 
 
 def test_two_runs_in_one_folder_are_refused(tmp_path: Path) -> None:

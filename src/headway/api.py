@@ -14,7 +14,7 @@ from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 from shlex import quote
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -132,7 +132,8 @@ def load(
     say_device(where, dtype or "float32")
     if batch_invariant:
         apply_batch_invariance(model.module)
-        if number == torch.float32 and not is_invariant(model.module, INVARIANT_TOKENS):
+        reach = model.config.position.max_len if model.config.position.kind == "learned" else 3 * INVARIANT_TOKENS
+        if number == torch.float32 and not is_invariant(model.module, min(INVARIANT_TOKENS, reach), beside=reach):
             log.warning("on this machine the last bits of a translation may depend on what is translated beside it")
     return model
 
@@ -141,29 +142,44 @@ INVARIANT_TOKENS = 60
 """Length of text at which `load` checks that a row's bits do not depend on its neighbours."""
 
 
-def open_model(folder: Path) -> Model:
-    """A model folder as a Model whose weights are still to be loaded. Raises ValueError with every fault of it."""
+class Description(NamedTuple):
+    """What a model folder says of itself, in config.json."""
+
+    model: Seq2SeqConfig
+    languages: LanguagesConfig
+    search: SearchConfig
+
+
+def describe(folder: Path) -> Description:
+    """The config.json of a model folder. Raises ValueError with every fault of it."""
     data = read_config(folder)
     config, faults = validate(Seq2SeqConfig, data.pop("model", None), ("model",))
     search, more = validate(SearchConfig, data.pop("search", {}), ("search",))
-    faults += more + (check_model(config) if config else []) + (check_search(search) if search else [])
     languages, others = validate(LanguagesConfig, data.pop("languages", {}), ("languages",))
-    faults += others
+    faults += more + others + (check_model(config) if config else []) + (check_search(search) if search else [])
     unknown = data.keys() - {"format", "tokenizer"}
     faults += [Fault((name,), data[name], "no such key; this Headway does not know it") for name in sorted(unknown)]
     if config is None or search is None or languages is None or faults:
         raise ConfigError(faults, str(folder / CONFIG))
+    return Description(config, languages, search)
+
+
+def open_model(folder: Path) -> Model:
+    """A model folder as a Model whose weights are still to be loaded."""
+    config, languages, search = describe(folder)
     tokenizer = Tokenizer.load(folder / TOKENIZER)
     return Model(build(config, tokenizer.vocab_size), tokenizer, config, languages, search)
 
 
-def languages_of(recipe: Recipe) -> LanguagesConfig:
-    return LanguagesConfig(source=recipe.data.source_language, target=recipe.data.target_language)
+def as_json(description: Description) -> dict[str, Any]:
+    """What `describe` reads."""
+    return {name: part.model_dump(mode="json") for name, part in description._asdict().items()}
 
 
-def model_json(recipe: Recipe) -> dict[str, Any]:
-    parts = {"model": recipe.model, "languages": languages_of(recipe), "search": recipe.search}
-    return {name: part.model_dump(mode="json") for name, part in parts.items()}
+def description(recipe: Recipe) -> Description:
+    """What the model that a recipe trains will say of itself."""
+    languages = LanguagesConfig(source=recipe.data.source_language, target=recipe.data.target_language)
+    return Description(recipe.model, languages, recipe.search)
 
 
 # ---- training ----
@@ -206,19 +222,20 @@ def train(
     if given is not None and resume and (folder / RUN).exists() and not (folder / RECIPE).exists():
         log.info("%s: the run was stopped before it began; it begins now", folder)
         resume, force = False, True
-    chosen = resumed(folder, given, changes) if resume else given
+    chosen = resumed(folder, given, may_shrink(source, changes)) if resume else given
     if chosen is None:
         raise ValueError("nothing to train on: give a recipe, or source and target, or resume a run")
     data = Corpus(chosen)
     if resume:
         tokenizer = Tokenizer.load(folder / TOKENIZER)
     else:
-        tokenizer, chosen = data.tokenizer(chosen, shrink=source is not None and "tokenizer.vocab_size" not in changes)
+        tokenizer, chosen = data.tokenizer(chosen, shrink=may_shrink(source, changes))
     examples, left_out = encode_corpus(data.train, tokenizer, chosen.data.max_len, data.lines)
     for told in left_out.words():
         log.warning("%s", told)
     loader = Loader(examples, chosen.train.batch_tokens, chosen.train.seed)
-    validation = Validation(data.valid, tokenizer, chosen) if data.valid else None
+    validation = Validation(data.valid, tokenizer, chosen)
+    loop.refuse(chosen.train, where, validated=True)
     torch.manual_seed(chosen.train.seed)
     model = build(chosen.model, tokenizer.vocab_size)
     if init is not None and not resume:
@@ -257,13 +274,11 @@ def train(
             progress=reporter(quiet),
             describe=lambda batch: [data.pairs[line - 1] for line in batch.ids],
         )
-        save_model(folder, model, model_json(chosen), tokenizer)
+        save_model(folder, model, as_json(description(chosen)), tokenizer)
 
     scores: dict[str, Any] = {"run": str(folder), "steps": chosen.train.steps}
-    if data.valid:
-        apply_batch_invariance(model)
-        trained = Model(model, tokenizer, chosen.model, languages_of(chosen), chosen.search)
-        scores |= scored(trained, data.valid)
+    apply_batch_invariance(model)
+    scores |= scored(Model(model, tokenizer, *description(chosen)), data.valid)
     log.info("next: headway translate %s FILE", quote(str(folder)))
     return scores
 
@@ -271,12 +286,12 @@ def train(
 def pinned(recipe: Recipe) -> dict[str, Any]:
     """What a resumed run must have in common with its beginning, besides [train], data and environment."""
     bleu = bleu_tokenizer(recipe.data.target_language)
-    return model_json(recipe) | {"max_len": recipe.data.max_len, "bleu_tokenizer": bleu}
+    return as_json(description(recipe)) | {"max_len": recipe.data.max_len, "bleu_tokenizer": bleu}
 
 
 def begin_run(folder: Path, recipe: Recipe, tokenizer: Tokenizer) -> None:
     """Write what a run needs to be resumed or averaged."""
-    config = {"format": FORMAT, **model_json(recipe), "tokenizer": TOKENIZER}
+    config = {"format": FORMAT, **as_json(description(recipe)), "tokenizer": TOKENIZER}
     write_files(
         folder,
         {
@@ -331,15 +346,19 @@ def with_tokenizer_of(model: str | Path, recipe: Recipe, changes: Mapping[str, A
     return recipe.model_copy(update={"tokenizer": FileTokenizerConfig(path=str(path))})
 
 
-def resumed(folder: Path, given: Recipe | None, changes: Mapping[str, Any]) -> Recipe:
+def may_shrink(source: str | Path | None, changes: Mapping[str, Any]) -> bool:
+    """Is the vocabulary one that was planned for two files, which their text may turn out to be too small for?"""
+    return source is not None and not any(name.startswith("tokenizer") for name in changes)
+
+
+def resumed(folder: Path, given: Recipe | None, shrunk: bool) -> Recipe:
     """The recipe that a run began with. Raises ValueError where another one was given."""
     if not (folder / RECIPE).is_file():
         raise ValueError(f"{folder}: there is no run here to resume. Leave out --resume to start one")
     known = resolve_paths(load_recipe(folder / RECIPE), folder)
     if given is not None:
-        # The vocabulary may have been made smaller than planned, by what the data gave.
         old, new = known.model_dump(mode="json"), given.model_dump(mode="json")
-        if "tokenizer.vocab_size" not in changes and "vocab_size" in new["tokenizer"]:
+        if shrunk:
             new["tokenizer"]["vocab_size"] = old["tokenizer"].get("vocab_size")
         if changed := differences(old, new):
             remedy = "Repeat what it began with, or name no recipe; for a new run, name another --out"
@@ -352,6 +371,7 @@ class Validation:
 
     def __init__(self, pairs: Sequence[tuple[str, str]], tokenizer: Tokenizer, recipe: Recipe) -> None:
         self.tokenizer, self.recipe, self.pairs = tokenizer, recipe, pairs
+        self.longest = longest_source(recipe.model, recipe.search)
         examples, left_out = encode_corpus(pairs, tokenizer, recipe.data.max_len)
         for told in left_out.words():
             log.warning("validation loss: %s", told)
@@ -367,8 +387,7 @@ class Validation:
         logprobs = [value for line in score_ids(model, self.encoded) for value in line]
         sources, references = zip(*self.pairs[:VALID_LINES], strict=True)
         search = self.recipe.search
-        longest = longest_source(self.recipe.model, search)
-        results = translate_lines(model, self.tokenizer, sources, search, Counts(), max_source=longest)
+        results = translate_lines(model, self.tokenizer, sources, search, Counts(), max_source=self.longest)
         translated = [line[0].text for line in results]
         bleu = score_bleu(translated, references, language=self.recipe.data.target_language)
         return {"loss": -sum(logprobs) / len(logprobs), "bleu": bleu}
@@ -454,24 +473,23 @@ def average(runs: Sequence[str | Path], out: str | Path, last: int | None = None
     check_writable(out)
     if (out / CONFIG).exists() and not force:
         raise ValueError(f"{out}: a model is already there. Use --force to overwrite it, or name another folder")
-    models = [(open_model(run), run) for run in map(Path, runs)]
-    model, first = models[0]
-    for other, run in models[1:]:
-        if other.config != model.config or (run / TOKENIZER).read_bytes() != (first / TOKENIZER).read_bytes():
-            raise ValueError(
-                f"{run}: is of another model or tokenizer than {first}; only weights of one can be averaged"
-            )
+    if last is not None and last < 1:
+        raise ValueError(f"last = {last}: take 1 or more")
+    folders = [Path(run) for run in runs]
+    first, known = folders[0], describe(folders[0])
+    for run in folders[1:]:
+        if describe(run).model != known.model or (run / TOKENIZER).read_bytes() != (first / TOKENIZER).read_bytes():
+            told = f"{run}: is of another model or tokenizer than {first}"
+            raise ValueError(f"{told}; only weights of one can be averaged")
     files = []
-    for _, run in models:
+    for run in folders:
         kept = [checkpoint.weights for checkpoint in checkpoints(run) if checkpoint.state.regular]
-        if last is not None and last > len(kept):
+        if last is not None and kept and last > len(kept):
             raise ValueError(f"last = {last}: {run} holds {len(kept)} checkpoints; take fewer")
         files += kept[-(last or len(kept)) :] or [run / WEIGHTS]
+    model = open_model(first)
     load_tensors(model.module, mean_of(files), str(first))
-    data = read_config(first)
-    save_model(
-        out, model.module, {key: data[key] for key in ("model", "languages", "search") if key in data}, model.tokenizer
-    )
+    save_model(out, model.module, as_json(known), model.tokenizer)
     return len(files)
 
 

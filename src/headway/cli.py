@@ -75,16 +75,17 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
+            if sys.stdout is None:
+                raise ValueError("standard output is closed; send it to /dev/null if it is not wanted")
             result = super().invoke(ctx)
-            if sys.stdout is not None:
-                sys.stdout.flush()
+            sys.stdout.flush()
             return result
         except (typer.Exit, typer.Abort):
             raise
         except BrokenPipeError:
+            assert sys.stdout is not None
             # Whoever read us (`| head`) has enough. Python would complain once more when it flushes at exit.
-            if sys.stdout is not None:
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from None
         except KeyboardInterrupt as interrupt:
             print(f"headway: {str(interrupt) or 'stopped'}", file=sys.stderr)
@@ -159,12 +160,12 @@ def output(path: str | None) -> Iterator[IO[bytes] | gzip.GzipFile]:
     """Standard output, or a file (packed if .gz) that appears only when it is whole. Entered before the work, to refuse
     a bad path."""
     if path in (None, "-"):
-        if sys.stdout is None:
-            raise ValueError("standard output is closed; name a file with -o")
         yield sys.stdout.buffer
         return
-    target = Path(os.path.realpath(path))  # what a link points to is written, and the link stays
+    target = Path(path)
     whole = not target.exists() or target.is_file()
+    if whole:
+        target = Path(os.path.realpath(path))  # what a link points to is written, and the link stays
     part = target.with_name(f".{target.name}.{os.getpid()}.part") if whole else target
     try:
         if target.exists() and not os.access(target, os.W_OK):
@@ -176,7 +177,7 @@ def output(path: str | None) -> Iterator[IO[bytes] | gzip.GzipFile]:
         ) from None
     try:
         with file:
-            if target.suffix == ".gz":
+            if Path(path).suffix == ".gz":
                 with gzip.GzipFile(target.stem, "wb", fileobj=file, mtime=0) as packed:
                     yield packed
             else:
@@ -491,7 +492,7 @@ def tokenizer_decode(tokenizer: TokenizerFile, file: TextFile = "-") -> None:
 
 def main() -> None:
     # How long a thread of torch's spins while it waits for the others, read when torch is imported. Beside another busy
-    # process the default of 300,000 turns is several times slower; this costs 4 % on a machine at rest (LOG.md).
+    # process the default of 300,000 turns is several times slower; this costs a few percent on one at rest (LOG.md).
     os.environ.setdefault("GOMP_SPINCOUNT", "20000")
     app(prog_name="headway")
 

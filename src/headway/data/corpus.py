@@ -107,8 +107,9 @@ def attempt(path: Path) -> tuple[list[str], list[str]]:
 
 
 def kind(head: bytes) -> str | None:
-    """What bytes are that begin like something known and not like text, with the remedy."""
-    return next((told for magic, told in KINDS.items() if head.startswith(magic)), None)
+    """What bytes are that begin like something known and are no text, with the remedy."""
+    text = len(head) - len(head.decode(errors="ignore").encode()) < 4 and not is_binary(head)  # a character may be cut
+    return None if text else next((told for magic, told in KINDS.items() if head.startswith(magic)), None)
 
 
 def is_binary(sample: bytes) -> bool:

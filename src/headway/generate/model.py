@@ -107,7 +107,7 @@ class Model:
         """The log-probability of each (source, target), equal to what the search gives its own outputs."""
         encoded = []
         for number, pair in enumerate(pairs, 1):
-            if not isinstance(pair, tuple | list) or [type(text) for text in pair] != [str, str]:
+            if not isinstance(pair, tuple | list) or len(pair) != 2 or not all(isinstance(x, str) for x in pair):
                 raise ValueError(f"pair {number} is {pair!r:.80}: give (source, target), two texts")
             encoded.append(tuple(self.tokenizer.encode(text) for text in pair))
             if (longest := max(map(len, encoded[-1]))) > MAX_SCORED:

@@ -112,24 +112,20 @@ class Seq2Seq(nn.Module):
 
 
 @torch.inference_mode()
-def is_invariant(model: Seq2Seq, length: int) -> bool:
-    """Self-check on this machine: do the logits of a text of `length` tokens have the same bits alone and beside a
-    longer one?
+def is_invariant(model: Seq2Seq, length: int, beside: int) -> bool:
+    """Self-check on this machine: do the logits of a text of `length` tokens have the same bits alone and beside one of
+    `beside` tokens, after as many steps?
 
     model: a pair, after `apply_batch_invariance`, in float32.
     """
-    ids = torch.arange(4 * length + 64).remainder(model.vocab_size - 4).add(4)
-    source, longer, tokens = ids[:length].tolist(), ids[: length + 80].tolist(), ids[: 2 * length].view(2, length)
-    tokens = tokens.to(model.unembed.weight.device)
-    alone, beside = model.start([source]), model.start([source, longer])
-    for t in range(0, length, max(1, length // 4)):
-        one, two = model.step(alone, tokens[:1, t : t + 1]), model.step(beside, tokens[:, t : t + 1])
-        if not torch.equal(one.logits[0], two.logits[0]):
-            return False
+    ids = torch.arange(2 * length + beside).remainder(model.vocab_size - 4).add(4)
+    tokens = ids[: 2 * length].view(2, length).to(model.unembed.weight.device)
+    alone = model.start([ids[:length].tolist()])
+    together = model.start([ids[:length].tolist(), ids[:beside].tolist()])
+    early = max(0, length - 3)
+    for part in (slice(0, early), *(slice(t, t + 1) for t in range(early, length))):
+        if part.stop > part.start:
+            one, two = model.step(alone, tokens[:1, part]), model.step(together, tokens[:, part])
+            if not torch.equal(one.logits[0], two.logits[0]):
+                return False
     return True
-
-
-def invariant_length(model: Seq2Seq, most: int = 128) -> int:
-    """The longest text, in steps of 4 tokens up to `most`, to which `is_invariant` holds without a gap."""
-    lengths = range(4, most + 1, 4)
-    return next((length - 4 for length in lengths if not is_invariant(model, length)), lengths[-1])

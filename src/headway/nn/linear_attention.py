@@ -10,10 +10,12 @@ one against the other and both against a loop over the equations.
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from headway.nn.cache import Cache, RecurrentCache, SourceCache
+from headway.nn.elementwise import Elementwise
 from headway.nn.mask import Causal, Full, Mask
 from headway.nn.mixer import Mixer, Serves
 from headway.nn.trace import Trace
@@ -34,7 +36,7 @@ class LinearAttention(Mixer):
         self.k = nn.Linear(dim, num_heads * head_dim, bias=bias)
         self.v = nn.Linear(dim, num_heads * head_dim, bias=bias)
         self.out = nn.Linear(num_heads * head_dim, dim, bias=bias)
-        self.elu = nn.ELU()
+        self.elu = Elementwise(F.elu)
 
     def forward(
         self,

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from headway.nn.block import LayerCache
 from headway.nn.cache import Cache, RecurrentCache, SourceCache, where_rows
+from headway.nn.elementwise import Elementwise
 from headway.nn.mask import Causal, Full, Mask
 from headway.nn.mixer import Mixer, Serves
 from headway.nn.trace import Trace
@@ -33,7 +34,7 @@ class Cell(nn.Module):
         self.dim = dim
         self.input = nn.Linear(input_dim, self.num_gates * dim)
         self.hidden = nn.Linear(dim, self.num_gates * dim)
-        self.sigmoid, self.tanh = nn.Sigmoid(), nn.Tanh()
+        self.sigmoid, self.tanh = Elementwise(torch.sigmoid), Elementwise(torch.tanh)
 
     def zero(self, rows: int) -> State:
         return {name: self.hidden.weight.new_zeros(rows, self.dim) for name in self.names}
@@ -128,7 +129,7 @@ class RNNSearchDecoder(nn.Module):
     def __init__(self, dim: int, *, attention_dim: int, input_feeding: bool = True, dropout: float = 0.0) -> None:
         super().__init__()
         self.input_feeding = input_feeding
-        self.initial, self.tanh = nn.Linear(dim, dim), nn.Tanh()
+        self.initial, self.tanh = nn.Linear(dim, dim), Elementwise(torch.tanh)
         self.query = nn.Linear(dim, attention_dim, bias=False)
         self.key = nn.Linear(dim, attention_dim)
         self.energy = nn.Linear(attention_dim, 1, bias=False)

@@ -66,10 +66,7 @@ def train(
     device = torch.device(device)
     kind, num = (config.average.kind, config.average.num) if config.average else ("best" if config.patience else "", 1)
     best = num if kind == "best" else 0  # checkpoints to keep for their score
-    if (best or config.patience) and validate is None:
-        raise ValueError("train.average of the best, and train.patience, need validation data: give some, or leave out")
-    if config.dtype == "bfloat16" and device.type == "cuda" and not torch.cuda.is_bf16_supported():
-        raise ValueError('train.dtype = "bfloat16": this GPU has none; use train.dtype = "float32"')
+    refuse(config, device, validated=validate is not None)
     run.pin({"train": config.model_dump(mode="json")})
     model.to(device).train()
     optimizer, schedule = build_optimizer(config.optimizer, model), build_schedule(config.schedule, config.steps)
@@ -131,6 +128,15 @@ def train(
                 if stop.raised and not last:
                     raise Interrupted(f"stopped after step {state.step:,}, saved in {path}; go on with --resume")
     finish(model, run, kind, num, progress)
+
+
+def refuse(config: TrainConfig, device: torch.device, *, validated: bool) -> None:
+    """Settings that this device, or a run without validation, cannot honour."""
+    best = config.average is not None and config.average.kind == "best"
+    if (best or config.patience) and not validated:
+        raise ValueError("train.average of the best, and train.patience, need validation data: give some, or leave out")
+    if config.dtype == "bfloat16" and device.type == "cuda" and not torch.cuda.is_bf16_supported():
+        raise ValueError('train.dtype = "bfloat16": this GPU has none; use train.dtype = "float32"')
 
 
 def unsound(loss: float, norm: float, level: float | None, tokens: int) -> str | None:

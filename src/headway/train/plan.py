@@ -89,7 +89,7 @@ def recipe_for(source: Path, target: Path, changes: Mapping[str, Any]) -> Recipe
             "schedule": {"kind": "inverse_sqrt", "peak": chosen.peak, "warmup": 0.2},
             "validate_every": max(1, steps // 5),
             "save_every": max(1, steps // 10),
-            "average": {"kind": "last", "num": min(3, steps)},
+            "average": {"kind": "last", "num": 3},
         },
     }
     made = resolve_paths(parse_recipe(table, changes, "the recipe made for these files"), Path.cwd())

@@ -174,7 +174,7 @@ class RunFolder:
         newest = every[-1]
         try:
             load_tensors(model, read_tensors(newest.weights), str(newest.weights))
-            load_optimizer(model, optimizer, read_tensors(newest.path / "optimizer.safetensors"))
+            load_optimizer(model, optimizer, read_tensors(newest.path / "optimizer.safetensors"), newest.state.step)
         except ValueError as error:
             raise ValueError(f"{error}\nTo resume from the checkpoint before, remove {newest.path}") from error
         return newest.state
@@ -227,18 +227,21 @@ def optimizer_tensors(model: nn.Module, optimizer: Optimizer) -> dict[str, Tenso
     }
 
 
-def load_optimizer(model: nn.Module, optimizer: Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    parameters = dict(model.named_parameters())
-    known = {name.rpartition(".")[0] for name in tensors}
-    # Before the first update there is none.
-    if tensors and (
-        missing := [name for name, value in parameters.items() if value.requires_grad and name not in known]
-    ):
-        raise ValueError(f"optimizer.safetensors: nothing is there for {', '.join(missing[:SHOWN])}")
+def load_optimizer(model: nn.Module, optimizer: Optimizer, tensors: Mapping[str, Tensor], step: int) -> None:
+    """Put back what `optimizer_tensors` gave after `step` updates. Raises ValueError where it does not fit."""
+    parameters = {name: value for name, value in model.named_parameters() if value.requires_grad}
+    whats = {name.rpartition(".")[2] for name in tensors} or ({"state"} if step else set())
+    wanted = {f"{name}.{what}": value for name, value in parameters.items() for what in whats}
+    faults = [f"{name} is missing" for name in wanted.keys() - tensors.keys()]
+    faults += [f"{name} belongs to no parameter of the model" for name in tensors.keys() - wanted.keys()]
+    for name in wanted.keys() & tensors.keys():
+        value = tensors[name]
+        if value.shape not in ((), wanted[name].shape) or not value.is_floating_point() or not value.isfinite().all():
+            faults.append(f"{name} has another shape or type than its parameter, or is not finite")
+    if faults:
+        raise ValueError("\n  ".join(["optimizer.safetensors: does not fit the model:", *sorted(faults)[:SHOWN]]))
     for name, value in tensors.items():
         parameter, what = name.rpartition(".")[::2]
-        if parameter not in parameters:
-            raise ValueError(f"optimizer.safetensors: {name} belongs to no parameter of the model")
         # .clone(): what the file gave is a view of it, and not aligned as the kernels like it
         optimizer.state[parameters[parameter]][what] = value.to(parameters[parameter].device).clone()
 
@@ -253,7 +256,7 @@ def open_run(
 ) -> RunFolder:
     """Make or reopen a run folder, lock it, and set the number of threads: on resume, the recorded one.
 
-    `force` removes what an earlier run wrote there, and nothing else. Call it before the model is built.
+    `force` removes what an earlier run wrote there, and nothing else.
     Raises ValueError: another run is in it, it is already there, it is not there, or it began on something different.
     """
     path = Path(path)
@@ -289,7 +292,8 @@ def open_run(
 
 def check_free(path: Path, force: bool = False) -> None:
     """Refuse a folder in which a run lies already (unless it is to be overwritten), or in which other things lie."""
-    if not path.is_dir() or all(entry.name == ".lock" for entry in path.iterdir()):
+    # A kill in the very first moment leaves a lock and a temporary file.
+    if not path.is_dir() or all(entry.name.startswith((".lock", f".{RUN}.")) for entry in path.iterdir()):
         return
     if not (path / RUN).is_file():
         raise ValueError(f"{path}: holds other files, and no run. Name a new or an empty folder with --out")
