@@ -30,6 +30,7 @@ from headway.text.tokenizer import BOS, EOS, UNK
 pytestmark = pytest.mark.slow
 
 NEVER = [PAD, BOS, UNK]
+NAMES = "transformer-tiny", "transformer-tiny-linear", "transformer-tiny-window", "rnnsearch"
 PARTS = ("", "train"), ("valid_", "valid")
 SIDES = ("source", "en"), ("target", "de")
 PRE = {side: {"layer": {"residual": "pre"}} for side in ("encoder", "decoder")}
@@ -45,9 +46,12 @@ def sentences(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(
-    scope="module", params=["transformer-tiny", "transformer-tiny-linear", "transformer-tiny-window", "rnnsearch"]
-)
+def together(name: str) -> object:
+    """The tests of one model run in one process, which trains it once."""
+    return pytest.param(name, marks=pytest.mark.xdist_group(name))
+
+
+@pytest.fixture(scope="module", params=map(together, NAMES))
 def trained(request: pytest.FixtureRequest, sentences: Path, tmp_path_factory: pytest.TempPathFactory) -> Model:
     run = tmp_path_factory.mktemp("runs") / request.param
     table = {
