@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1] / "src" / "headway"
 
 # A room may import the rooms before it. Rooms of one line with commas know each other in that order; with `|`, never.
 HOUSE = """
-    strict, allocator, config, text
+    strict, allocator, config, text, formats
     nn
     models
     build, presets, recipe, interop

@@ -1,0 +1,296 @@
+"""XLIFF 1.2 and 2.0 / 2.1, bilingual exchange files.
+
+http://docs.oasis-open.org/xliff/v1.2/os/xliff-core.html and http://docs.oasis-open.org/xliff/xliff-core/v2.1/. In 1.2 a
+segment is a `<trans-unit>`, because its `<target>` and state are one; sentence marks in `<seg-source>` are codes, so
+that the target gets them too. In 2.x it is a `<segment>`. The twin in the tests is lxml.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import ClassVar, NamedTuple
+from xml.sax.saxutils import quoteattr
+
+from headway.formats.segment import Buffer, Document, Edit, FormatError, Segment, Skipped, State
+from headway.formats.xml import XML, Element, Inline, Span, has_text
+from headway.text.codes import Parts, joined
+
+INLINE_1 = {
+    "g": Inline("around"),
+    "x": Inline("alone"),
+    "bx": Inline("open", "span", ("rid", "id")),
+    "ex": Inline("close", "span", ("rid", "id")),
+    "bpt": Inline("open", "pair", ("rid", "id")),
+    "ept": Inline("close", "pair", ("rid", "id")),
+    "it": Inline("pos"),
+    "ph": Inline("alone"),
+    "mrk": Inline("around", ids=("mid",)),
+}
+INLINE_2 = {
+    "pc": Inline("around"),
+    "ph": Inline("alone"),
+    "sc": Inline("open", "span"),
+    "ec": Inline("close", "span", ("startRef", "id")),
+    "mrk": Inline("around"),
+    "sm": Inline("open", "mark"),
+    "em": Inline("close", "mark", ("startRef",)),
+    "cp": Inline("alone", ids=("hex",)),
+}
+
+REVIEW, MACHINE = "needs-review-translation", "headway:machine"
+STATES_1: dict[str, State] = {
+    "final": "done",
+    "signed-off": "done",
+    "translated": "done",
+    "new": "unsure",
+    "needs-translation": "unsure",
+    "needs-adaptation": "unsure",
+    "needs-l10n": "unsure",
+    "needs-review-adaptation": "unsure",
+    "needs-review-l10n": "unsure",
+    REVIEW: "unsure",
+}
+STATES_2: dict[str, State] = {"initial": "unsure", "translated": "done", "reviewed": "done", "final": "done"}
+"""What a state says of a target with text in it; one without text is empty. No state, or one that is the user's own
+(`x-...`), says "done"."""
+GUESSED = {"fuzzy-match", "leveraged-mt", "mt-suggestion"}
+REJECTED = {"rejected-grammar", "rejected-inaccurate", "rejected-length", "rejected-spelling"}
+"""Qualifiers of a state that make a translation unsure."""
+
+
+class Version(NamedTuple):
+    """unit: the elements with texts; languages: of whom the attributes of source and target are; namespace."""
+
+    namespace: str
+    unit: str
+    languages: tuple[str, str]
+    inline: Mapping[str, Inline]
+
+
+ONE = Version("urn:oasis:names:tc:xliff:document:1.2", "trans-unit", ("source-language", "target-language"), INLINE_1)
+TWO = Version("urn:oasis:names:tc:xliff:document:2.0", "unit", ("srcLang", "trgLang"), INLINE_2)
+VERSIONS = {"1.2": ONE, "2.0": TWO, "2.1": TWO}
+
+
+class Slot(NamedTuple):
+    """holder: the `<trans-unit>` or `<segment>`; source: what is translated; target: where to, or None, then `at` is
+    where it goes, after the white space `outer`, as `tag`, with its language where no other place says it."""
+
+    holder: Span
+    source: Span
+    target: Span | None
+    at: int
+    outer: str
+    tag: str
+    language: str | None
+
+
+class XLIFF(Document):
+    """An XLIFF file. The languages are its own: a `<file>` for others than those asked for is left alone, and counted
+    in `skipped`, which tells after `segments` what gave no segment."""
+
+    kind: ClassVar[str] = "xliff"
+    suffixes: ClassVar[tuple[str, ...]] = (".xlf", ".xliff")
+    bilingual: ClassVar[bool] = True
+
+    def __init__(self, data: Buffer, name: str, source: str | None = None, target: str | None = None) -> None:
+        super().__init__(data, name, source, target)
+        self.xml = XML(data, name)
+        self.headed: int | None = None  # where the segment stands that the change of the root came with
+
+    @cached_property
+    def root(self) -> Element:
+        return next(self.xml.elements(()))
+
+    @cached_property
+    def version(self) -> Version:
+        root, told = self.root, self.root.attributes.get("version")
+        found = VERSIONS.get(told or "")
+        if root.name != "xliff" or found is None:
+            what = f"is XLIFF {told}" if root.name == "xliff" and told else f"is no XLIFF: it begins with <{root.name}>"
+            remedy = f"Convert it to one of XLIFF {', '.join(VERSIONS)}"
+            raise FormatError(self.name, [f"line {root.line}: {what}. {remedy}"])
+        if root.namespace not in ("", found.namespace):
+            what = f"says version {told}, and its namespace is {root.namespace}"
+            raise FormatError(self.name, [f"line {root.line}: {what}. Make it {found.namespace}"])
+        return found
+
+    def segments(self) -> Iterator[Segment]:
+        self.skipped, self.headed = Skipped(), None
+        faults: list[str] = []
+        file, seen = None, dict[str, int]()
+        try:
+            for unit in self.xml.elements({self.version.unit}):
+                if unit.parent is None:
+                    continue
+                if (holder := unit.above("file")) is not file:
+                    file, seen = holder, {}
+                yield from self.unit(unit, seen, faults)
+        except FormatError as error:
+            faults += error.faults
+        if faults:
+            raise FormatError(self.name, faults)
+
+    def unit(self, unit: Element, seen: dict[str, int], faults: list[str]) -> Iterator[Segment]:
+        """The segments of a unit; seen: the lines of the ids of its file."""
+        name = unit.attributes.get("id", "")
+        place = f"line {unit.line}" + f", unit {name}" * bool(name)
+        if name in seen:
+            faults.append(f"{place}: line {seen[name]} has the same id in the same <file>. Give each unit its own")
+        elif name:
+            seen[name] = unit.line
+        for asked, attribute in zip((self.source, self.target), self.version.languages, strict=True):
+            told = unit.inherited(attribute)
+            if asked and told and primary(asked) != primary(told):
+                self.skipped.add(f"{attribute} is {told}, not {asked}", place)
+                return
+        notes = unit.all("note") + [note for notes in unit.all("notes") for note in notes.all("note")]
+        told = "\n".join(note.text().strip() for note in notes)
+        if self.version is ONE:
+            yield from self.segment(unit, unit, place, told, faults)
+        for number, holder in enumerate(unit.all("segment") if self.version is TWO else [], 1):
+            where = f"line {holder.line}, unit {name}, segment {holder.attributes.get('id', number)}"
+            yield from self.segment(unit, holder, where, told, faults)
+
+    def segment(self, unit: Element, holder: Element, place: str, notes: str, faults: list[str]) -> Iterator[Segment]:
+        """The segment of a holder of source and target, or a note of why it is none."""
+        targets = holder.all("target")
+        if len(holder.all("source")) != 1 or len(targets) > 1:
+            faults.append(f"{place}: has not one <source> and at most one <target>. Keep one of each")
+            return
+        target = targets[0] if targets else None
+        found = self.xml.parts(target, self.version.inline) if target else ()
+        found = found if has_text(found) else None
+        source, last = self.source_of(holder, target if found else None)
+        parts = self.xml.parts(source, self.version.inline)
+        if not has_text(parts):
+            self.skipped.add("nothing to translate", place)
+            return
+        if any(sub.text().strip() for sub in source.within("sub")):
+            self.skipped.add("text within a code (<sub>), kept as it is", place)
+        file = unit.above("file")
+        names = [file.attributes.get("original", file.attributes.get("id"))] if file else []
+        names += [element.attributes.get("id") for element in dict.fromkeys((unit, holder))]
+        told = unit.inherited(self.version.languages[1]) or self.version is TWO
+        prefix = self.xml.tag(source.span)[0].removesuffix(source.name)
+        yield Segment(
+            place,
+            parts,
+            found,
+            self.state(holder, target) if target and found else "empty",
+            context="/".join(name for name in names if name),
+            notes=notes,
+            most=longest(unit, place, faults),
+            translate=unit.inherited("translate") != "no",
+            slot=Slot(
+                holder.span,
+                source.span,
+                target.span if target else None,
+                last.end,
+                self.xml.spaced(holder, last),
+                f"{prefix}target",
+                None if told else self.target,
+            ),
+        )
+
+    def source_of(self, holder: Element, target: Element | None) -> tuple[Element, Element]:
+        """What to translate, and the element that a new target follows. target: one with text in it, or None.
+
+        It is the text with sentence marks, unless the translation that is there has none.
+        """
+        source, marked = holder.all("source")[0], holder.first("seg-source")
+        if marked is None:
+            return source, source
+        return (marked if has_marks(marked) and (target is None or has_marks(target)) else source), marked
+
+    def state(self, holder: Element, target: Element) -> State:
+        """Of a target with text in it."""
+        if self.version is TWO:
+            if holder.attributes.get("subState") == MACHINE:
+                return "unsure"
+            return STATES_2.get(holder.attributes.get("state", ""), "done")
+        state, qualifier = target.attributes.get("state", ""), target.attributes.get("state-qualifier")
+        if holder.attributes.get("approved") == "yes" or state in ("final", "signed-off"):
+            return "done"
+        return "unsure" if qualifier in GUESSED | REJECTED else STATES_1.get(state, "done")
+
+    def edits(self, segment: Segment, target: Parts, *, mark: bool) -> list[Edit]:
+        slot: Slot = segment.slot
+        target = joined(target)
+        changed, mark = target != (segment.target or ()), mark and bool(target)
+        text = self.xml.spelt(target, segment.place, slot.source)
+        holder = self.xml.attributes(slot.holder)
+        if self.version is TWO:
+            edits = self.xml.change_attributes(slot.holder, states_2(holder, changed, mark))
+            given = {}
+        else:
+            approved = mark and holder.get("approved") == "yes"
+            edits = self.xml.change_attributes(slot.holder, {"approved": "no"} if approved else {})
+            given = states_1(self.xml.attributes(slot.target) if slot.target else {}, changed, mark)
+        if slot.target:
+            edits += self.xml.change_attributes(slot.target, given)
+            edits += [self.xml.change_content(slot.target, text)] if changed else []
+        elif changed:
+            given = {"xml:lang": slot.language, **given}
+            tag = slot.tag + "".join(f" {name}={quoteattr(value)}" for name, value in given.items() if value)
+            edits.append(Edit(slot.at, slot.at, self.xml.spell(f"{slot.outer}<{tag}>{text}</{slot.tag}>")))
+        return (self.header(slot) if edits else []) + edits
+
+    def header(self, slot: Slot) -> list[Edit]:
+        """The target language of the file in its root, where 2.x wants it: with the first segment that is changed."""
+        if self.version is ONE or "trgLang" in self.root.attributes:
+            return []
+        if self.target is None:
+            what = "names no target language, and none was given"
+            raise FormatError(self.name, [f"line {self.root.line}: {what}. Give one, or add trgLang to <xliff>"])
+        if self.headed is not None and self.headed < slot.holder.start:
+            return []
+        self.headed = slot.holder.start
+        return self.xml.change_attributes(self.root.span, {"trgLang": self.target})
+
+
+def states_1(old: Mapping[str, str], changed: bool, mark: bool) -> dict[str, str | None]:
+    """The new attributes of a `<target>`. Marked: to be reviewed; else what was unsure is not so any more."""
+    qualifier = old.get("state-qualifier")
+    values: dict[str, str | None] = {}
+    if mark:
+        values["state"] = REVIEW
+        if qualifier:
+            values["state-qualifier"] = "leveraged-mt"
+        return values
+    if changed and STATES_1.get(old.get("state", ""), "done") != "done":
+        values["state"] = "translated"
+    if changed and qualifier in GUESSED | REJECTED:
+        values["state-qualifier"] = None
+    return values
+
+
+def states_2(old: Mapping[str, str], changed: bool, mark: bool) -> dict[str, str | None]:
+    """The new attributes of a `<segment>`. `translated` is not reviewed yet in 2.x; the sub-state says by whom."""
+    if mark:
+        return {"state": "translated", "subState": MACHINE}
+    values: dict[str, str | None] = {}
+    if changed and old.get("state") == "initial":
+        values["state"] = "translated"
+    if changed and old.get("subState") == MACHINE:
+        values["subState"] = None
+    return values
+
+
+def has_marks(element: Element) -> bool:
+    """Is the text divided into sentences?"""
+    return any(mark.attributes.get("mtype") == "seg" for mark in element.within("mrk"))
+
+
+def longest(unit: Element, place: str, faults: list[str]) -> int | None:
+    """The greatest length of a 1.2 unit in characters; in pixels, bytes and other units it is not ours to count."""
+    width = unit.attributes.get("maxwidth")
+    if width is None or unit.attributes.get("size-unit") != "char":
+        return None
+    if not width.isdecimal():
+        faults.append(f"{place}: maxwidth is {width!r}. Make it a whole number")
+        return None
+    return int(width)
+
+
+def primary(language: str) -> str:
+    return language.replace("_", "-").partition("-")[0].lower()

@@ -1,0 +1,308 @@
+"""HTML against html5lib, which builds the tree of a browser: the text of its blocks is what the segments hold."""
+
+from __future__ import annotations
+
+import re
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree.ElementTree import Element
+
+import html5lib
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lxml import etree
+
+from headway.formats.html import HTML
+from headway.formats.segment import FormatError, Segment, splice
+from headway.text.codes import Code, Parts, codes, joined, plain
+
+FILES = Path(__file__).parent / "files" / "html"
+INSTALLED = Path(sysconfig.get_paths()["purelib"])
+
+
+def names(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+# The elements that a browser shows as blocks, as table parts or as controls (HTML standard, section "Rendering").
+BLOCK = names(
+    """html body address blockquote center dialog div figure figcaption footer form header hr legend listing main p
+    plaintext pre search xmp article aside h1 h2 h3 h4 h5 h6 hgroup nav section dir dd dl dt menu ol ul li table
+    caption colgroup col thead tbody tfoot tr td th fieldset details summary optgroup option button select label
+    title head noscript datalist frameset frame"""
+)
+NO_PROSE = names(
+    """code kbd samp var math script style pre svg template textarea iframe xmp listing noembed
+    noframes"""
+)
+
+
+def read(data: bytes | str, name: str = "a.html") -> list[Segment]:
+    return list(HTML(data if isinstance(data, bytes) else data.encode(), name).segments())
+
+
+def sources(data: bytes | str, name: str = "a.html") -> list[Parts]:
+    return [segment.source for segment in read(data, name)]
+
+
+def written(data: bytes | str, *targets: Parts | None, name: str = "a.html") -> bytes:
+    """The file with its first segments translated; None leaves one alone."""
+    made = HTML(data if isinstance(data, bytes) else data.encode(), name)
+    pairs = zip(list(made.segments()), targets, strict=False)
+    return b"".join(splice(made.data, [e for s, t in pairs if t is not None for e in made.edits(s, t, mark=False)]))
+
+
+def collapsed(text: str) -> str:
+    return re.sub(r"[ \t\n\r\f]+", " ", text).strip(" ")
+
+
+def text_of_tree(data: bytes | str) -> list[str]:
+    """The visible text of each block of html5lib's tree."""
+    runs = [""]
+
+    def walk(element: Element) -> None:
+        name = element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
+        classes = element.get("class", "").split() if name else []
+        kept = not name or name in NO_PROSE or element.get("translate") == "no" or "notranslate" in classes
+        if name in BLOCK:
+            runs.append("")
+        if not kept:
+            runs[-1] += element.text or ""
+            for child in element:
+                walk(child)
+                runs[-1] += child.tail or ""
+        if name in BLOCK:
+            runs.append("")
+
+    known = {} if isinstance(data, str) else {"likely_encoding": "utf-8"}  # else it takes an old one for granted
+    walk(html5lib.parse(data, namespaceHTMLElements=False, **known))
+    return [text for run in runs if (text := collapsed(run)).strip()]
+
+
+def text_of_segments(data: bytes | str) -> list[str]:
+    return [collapsed(plain(parts, "")) for parts in sources(data)]
+
+
+@pytest.mark.parametrize(
+    "name", ["article", "unclosed", "form", "table", "windows", "marked", "sixteen", "japanese", "scripts", "fragments"]
+)
+def test_the_text_of_the_segments_is_that_of_the_tree(name: str) -> None:
+    data = (FILES / f"{name}.html").read_bytes()
+    assert text_of_segments(data) == text_of_tree(data)
+
+
+TAGS = names(
+    """<p> </p> <div> </div> <li> </li> <ul> </ul> <h1> </h1> <b> </b> <i> </i> <span> </span> <a> </a> </em> <x-y>
+    </x-y> <br> <p/> <b/c> <!----> <!--> <!---> </> </3> <3 < > one two &amp; &lt &copy &nbsp; &#233; &#x41 &ampx;
+    &notit; { % <td <!doctype> <?pi>"""
+)
+ODD = (
+    *(" ", "\n", "a < b", "<img src=a>", "<a href='>'>", '<a title=">">', "<a b=c>", "<em a=it's>", '<b =">', "<b a=>"),
+    *(
+        '<i a = "x>y" c>',
+        "<!-- c -->",
+        "<!-- a --!>",
+        "<!-- > -- >x-->",
+        "</ x>",
+        "<![CDATA[x > y]]>",
+        "<style>a{}</style>",
+    ),
+    *("<code>x <b>y</b></code>", "<script>if (a<b) '</p>'</script>", "<svg><path d='a'/><title>t</title></svg>"),
+    *("<pre>p <b>q</b></pre>", "<span translate=no>x<b>y</b></span>", "<div class='a notranslate'>x<p>y</p></div>"),
+    *("<textarea>x<p></textarea>", "<iframe><p></iframe>"),
+)
+SOUP = st.lists(st.sampled_from([*sorted(TAGS), *ODD]), max_size=14).map("".join)
+
+
+def ends(runs: list[str]) -> tuple[str, set[int]]:
+    """All letters, and how many there are at the end of each run."""
+    letters = [re.sub(r"\s", "", run) for run in runs]
+    return "".join(letters), {sum(map(len, letters[: index + 1])) for index in range(len(letters))}
+
+
+@settings(max_examples=120, deadline=None)
+@given(SOUP)
+def test_any_mixture_of_tags_is_cut_as_html5lib_does(page: str) -> None:
+    page = f"<!doctype html><body>{page}"
+    (ours, our_ends), (theirs, their_ends) = ends(text_of_segments(page)), ends(text_of_tree(page))
+    assert ours == theirs
+    assert their_ends <= our_ends  # a stray end tag is no block of the tree, yet it ends a segment
+
+
+@settings(max_examples=60, deadline=None)
+@given(SOUP)
+def test_any_mixture_of_tags_comes_back_byte_for_byte_when_nothing_is_changed(page: str) -> None:
+    assert written(page, *sources(page)) == page.encode()
+
+
+WRITABLE = st.text(st.characters(exclude_categories=["Cs", "Cc"])).filter(lambda text: text.strip())
+
+
+@settings(max_examples=60, deadline=None)
+@given(WRITABLE, WRITABLE)
+def test_any_text_is_written_so_that_html5lib_reads_it(first: str, second: str) -> None:
+    page = "<!doctype html><p>\n One <b>two</b> </p><p>&nbsp;</p>"
+    parts = sources(page)[0]
+    data = written(page, (first, parts[1], second, parts[3]))
+    tree = html5lib.parse(data.decode(), namespaceHTMLElements=False)
+    assert collapsed("".join(tree.find("body/p").itertext())) == collapsed(first + second)
+    assert collapsed(tree.find("body/p/b").text) == collapsed(second)
+    assert data.startswith(b"<!doctype html><p>\n ")
+    assert data.endswith(b"</b> </p><p>&nbsp;</p>")
+
+
+@settings(max_examples=40, deadline=None)
+@given(WRITABLE)
+def test_what_is_written_into_xhtml_is_xml(text: str) -> None:
+    parts = sources(FILES.joinpath("page.xhtml").read_bytes(), "page.xhtml")
+    data = written(FILES.joinpath("page.xhtml").read_bytes(), (text,), name="page.xhtml")
+    title = etree.fromstring(data).find(".//{*}title")
+    assert collapsed(title.text) == collapsed(text)
+    assert len(sources(data, "page.xhtml")) == len(parts)
+
+
+def installed(suffix: str) -> Iterator[Path]:
+    """Pages inside packages, the smaller ones, that no template language is in."""
+    found = (path for path in sorted(INSTALLED.rglob(f"*.{suffix}")) if path.stat().st_size < 20_000)
+    return (path for path in found if not re.search(rb"\{[{%#]|<%", path.read_bytes()))
+
+
+def test_pages_of_other_people_are_read_as_html5lib_reads_them() -> None:
+    pages = [path for path, _ in zip(installed("html"), range(10), strict=False)]
+    if not pages:
+        pytest.skip("no package here has an HTML page")
+    for path in pages:
+        data = path.read_bytes()
+        assert text_of_segments(data) == text_of_tree(data), path
+        assert written(data, *sources(data)) == data
+
+
+def test_a_segment_ends_at_every_block() -> None:
+    assert sources("<div>text<p>in</p>more</div>") == [("text",), ("in",), ("more",)]
+
+
+def test_tags_around_all_of_the_text_are_left_out_and_tags_within_are_codes() -> None:
+    assert sources("<p><a id=x></a> <b><i>all</i></b> <br></p>") == [("all",)]
+    (parts,) = sources('<p><b>one</b> <i class="x">two</i></p>')
+    assert [(code.raw, code.side, code.key, code.markup) for code in codes(parts)] == [
+        ("<b>", "open", "<b>", True),
+        ("</b>", "close", "<b>", True),
+        ('<i class="x">', "open", '<i class="x">', True),
+        ("</i>", "close", '<i class="x">', True),
+    ]
+
+
+def test_crossing_tags_keep_their_order_and_find_their_partners() -> None:
+    (parts,) = sources("<p>x<b>1<i>2</b>3</i>y</p>")
+    assert [(code.side, code.key) for code in codes(parts)] == [
+        ("open", "<b>"),
+        ("open", "<i>"),
+        ("close", "<b>"),
+        ("close", "<i>"),
+    ]
+
+
+def test_code_stands_for_a_word_wherever_it_is() -> None:
+    (parts,) = sources("<li><code>ls</code> lists files</li>")
+    assert parts == (Code("<code>ls</code>", markup=True), " lists files")
+
+
+def test_expressions_of_templates_are_kept_letter_by_letter() -> None:
+    page = '<p>Hi {{ a && b|c:"<i>" }}, {% if a > b %}you{% endif %} &amp; <?php if ($a > 1) echo "<p>" ?>all</p>'
+    (parts,) = sources(page)
+    kept = ['{{ a && b|c:"<i>" }}', "{% if a > b %}", "{% endif %}", '<?php if ($a > 1) echo "<p>" ?>']
+    assert [code.raw for code in codes(parts)] == kept
+    data = written(page, joined("Ö > <" if isinstance(part, str) else part for part in parts)).decode()
+    assert [at for code in kept if (at := data.find(code)) < 0] == []
+    assert "Ö &gt; &lt;" in data
+
+
+def test_text_that_looks_like_a_template_does_not_become_one() -> None:
+    data = written("<p>x</p>", ("a {{ b }} {% c %} {# d #} {e}",))
+    assert re.search(rb"\{[{%#]", data) is None
+    assert sources(data) == [("a {{ b }} {% c %} {# d #} {e}",)]
+
+
+def test_a_reference_that_nobody_knows_is_kept() -> None:
+    page = "<p>Made by &house; &amp; me</p>"
+    assert codes(sources(page)[0]) == [Code("&house;", markup=True)]
+    assert written(page, ("Von ", Code("&house;", markup=True), " & mir")) == b"<p>Von &house; &amp; mir</p>"
+
+
+def test_a_space_that_does_not_break_is_written_as_the_file_writes_it() -> None:
+    assert written("<p>5&nbsp;m</p>", ("6\xa0m",)) == b"<p>6&nbsp;m</p>"
+    assert written("<p>5\xa0m</p>", ("6\xa0m",)) == "<p>6\xa0m</p>".encode()
+
+
+def test_a_character_that_the_encoding_lacks_becomes_a_reference() -> None:
+    page = '<meta charset="iso-8859-1"><p>caf\xe9</p>'.encode("latin-1")
+    assert written(page, ("thé 茶 €",)) == b'<meta charset="iso-8859-1"><p>th\xe9 &#33590; \x80</p>'
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"<p>ok</p>\n<p>caf\xe9</p>", "line 2: byte 0xE9 is not utf-8"),
+        (b'<meta charset="koi9-x"><p>a</p>', "koi9-x"),
+        (b'<meta charset="iso-2022-jp"><p>a</p>', "iso-2022-jp"),
+        (b'<meta charset="utf-7"><p>a</p>', "utf-7"),
+        (b'<meta charset="rot13"><p>a</p>', "rot13"),
+        (b'<meta charset="unicode_escape"><p>\\u0041</p>', "unicode_escape"),
+        (b'<?xml version="1.0" encoding="ascii"?><p>\x81</p>', "0x81"),
+        (b"\xff\xfe<\0p\0>\0a", "utf-16"),
+    ],
+)
+def test_an_encoding_that_does_not_fit_is_refused_with_the_place(data: bytes, told: str) -> None:
+    with pytest.raises(FormatError, match=r"a\.html: ") as caught:
+        read(data)
+    assert told in str(caught.value)
+    assert "UTF-8" in str(caught.value)
+
+
+def test_only_a_declaration_declares_the_encoding() -> None:
+    page = "<!-- <meta charset=koi8-r> --><meta name=description content='charset=x'><p>é</p>"
+    assert sources(page) == [("é",)]
+
+
+def test_what_is_never_closed_is_told() -> None:
+    made = HTML(b"<p>one\n<pre>two\n<p>three", "a.html")
+    assert [segment.source for segment in made.segments()] == [("one",)]
+    assert made.skipped.places == {"<pre> is never closed, and nothing behind it is translated": ["line 2"]}
+    made = HTML(b"<p>one\n<a title='two>three", "a.html")
+    assert [segment.source for segment in made.segments()] == [("one",)]
+    assert made.skipped.counts.total() == 1
+
+
+def test_cdata_is_text_in_xhtml_and_is_written_as_text() -> None:
+    page = "<p>a <![CDATA[5 < 6 &amp; b]]></p>"
+    assert sources(page, "a.xhtml") == [("a 5 < 6 &amp; b",)]
+    assert written(page, ("x < y",), name="a.xhtml") == b"<p>x &lt; y</p>"
+    assert sources("<script/><p>a</p><title/>b", "a.xhtml") == [("a",), ("b",)]
+
+
+@pytest.mark.parametrize("text", ["a\0b", "\ud800", "\x07"])
+def test_a_character_that_html_cannot_hold_is_refused(text: str) -> None:
+    with pytest.raises(FormatError, match=r"a\.html: line 1: U\+"):
+        written("<p>x</p>", (text,))
+
+
+def test_the_place_is_the_line_of_the_text() -> None:
+    assert [segment.place for segment in read("<p>\n\none</p>\r\n<p>two</p>")] == ["line 3", "line 4"]
+
+
+@pytest.mark.parametrize("data", [b"", b"\xef\xbb\xbf", b"<p></p>", b"&nbsp;", b"<b>", b"<!--"])
+def test_a_page_without_text_has_no_segments(data: bytes) -> None:
+    assert read(data) == []
+
+
+@pytest.mark.parametrize("odd", ["<b>", "<p", "{{", "<!--", "<a b='", "<%", "&a", "<svg>", "<pre>", "</p>", "{% <b "])
+def test_a_long_file_takes_time_that_grows_with_its_length(odd: str) -> None:
+    read("<p>x" + odd * 10_000)
+
+
+def test_nested_elements_of_one_name_are_kept_to_their_own_end() -> None:
+    assert sources("<div class=notranslate>a<div>b</div>c</div>d") == [("d",)]
+    assert sources("<ul><li translate='no'>a<li>b</ul>") == [("b",)]
+    assert sources("<table><tr><td translate=no>a<td>b<tr><td>c</table>") == [("b",), ("c",)]

@@ -1,0 +1,389 @@
+"""XLIFF: segments and texts against lxml, in the examples and in generated files; states, marks, languages, faults."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from lxml import etree
+
+from headway.formats.segment import FormatError, Segment, splice
+from headway.formats.xliff import XLIFF
+from headway.text.codes import Parts, codes
+
+FILES = sorted((Path(__file__).parent / "files" / "xliff").iterdir())
+CODES = {"bpt", "ept", "it", "ph", "x", "bx", "ex", "cp", "sc", "ec", "sm", "em"}
+
+
+def root_of(data: bytes) -> etree._Element:
+    return etree.fromstring(data, etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False))
+
+
+def space_of(root: etree._Element) -> str:
+    return root.tag[: root.tag.rindex("}") + 1] if "}" in root.tag else ""
+
+
+def seen(element: etree._Element | None) -> str:
+    """The text of an element without that of codes, protected terms, comments and processing instructions."""
+    if element is None:
+        return ""
+    found = element.text or ""
+    for child in element:
+        if isinstance(child.tag, str):
+            kept = etree.QName(child).localname in CODES or child.get("mtype") == "protected"
+            found += "" if kept or child.get("translate") == "no" else seen(child)
+        found += child.tail or ""
+    return found
+
+
+def marked(element: etree._Element | None) -> bool:
+    return element is not None and bool(element.xpath("boolean(.//*[@mtype='seg'])"))
+
+
+def pairs(root: etree._Element) -> list[tuple[str, str | None]]:
+    """Source and target of each unit with text, in the files that are from English and not to French."""
+    space = space_of(root)
+    found = []
+    for holder in root.iter(f"{space}trans-unit", f"{space}segment"):
+        if next((file.get("target-language") for file in holder.iterancestors(f"{space}file")), "") == "fr":
+            continue
+        source, target = holder.find(f"{space}source"), holder.find(f"{space}target")
+        there, cut = seen(target), holder.find(f"{space}seg-source")
+        if marked(cut) and (marked(target) or not there.strip()):
+            source = cut
+        if seen(source).strip():
+            found.append((seen(source), there if there.strip() else None))
+    return found
+
+
+def text(parts: Parts | None) -> str | None:
+    return None if parts is None else "".join(part for part in parts if isinstance(part, str))
+
+
+def open_file(name: str) -> tuple[XLIFF, list[Segment]]:
+    made = XLIFF((FILES[0].parent / name).read_bytes(), name, "en", "de")
+    return made, list(made.segments())
+
+
+def one(body: str, target: str = 'target-language="de"', version: str = "1.2") -> XLIFF:
+    data = f'<xliff version="{version}"><file source-language="en" {target}><body>\n{body}\n</body></file></xliff>'
+    return XLIFF(data.encode(), "a.xlf", "en", "de")
+
+
+def two(body: str, target: str = ' trgLang="de"') -> XLIFF:
+    space = 'xmlns="urn:oasis:names:tc:xliff:document:2.0"'
+    data = (
+        f'<xliff {space} version="2.0" srcLang="en"{target}><file id="f"><unit id="u">\n{body}\n</unit></file></xliff>'
+    )
+    return XLIFF(data.encode(), "a.xlf", "en", "de")
+
+
+def changed(made: XLIFF, new: str, *, mark: bool) -> str:
+    edits = [edit for segment in made.segments() for edit in made.edits(segment, (new,), mark=mark)]
+    return b"".join(splice(made.data, edits)).decode().partition("\n")[2].rpartition("\n")[0]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_segments_are_those_that_lxml_counts(path: Path) -> None:
+    found = [(text(one.source), text(one.target)) for one in XLIFF(path.read_bytes(), path.name, "en", "de").segments()]
+    assert found == pairs(root_of(path.read_bytes()))
+    assert found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+@pytest.mark.parametrize("mark", [False, True])
+def test_lxml_finds_what_was_written_and_all_else_as_it_was(path: Path, mark: bool) -> None:
+    made = XLIFF(path.read_bytes(), path.name, "en", "de")
+    found = list(made.segments())
+    new = [(*codes(one.source), f"<neu & ]]> {number} 日 é>") for number, one in enumerate(found)]
+    edits = [edit for one, parts in zip(found, new, strict=True) for edit in made.edits(one, parts, mark=mark)]
+    before, after = root_of(path.read_bytes()), root_of(b"".join(splice(made.data, edits)))
+    assert [pair[1] for pair in pairs(after)] == [parts[-1] for parts in new]
+
+    def rest(root: etree._Element) -> bytes:
+        """All but targets with text or to be made, and the attributes that say what state they are in."""
+        space = space_of(root)
+        for holder in root.iter(f"{space}trans-unit", f"{space}segment", f"{space}xliff"):
+            for name in ("approved", "state", "subState", "trgLang"):
+                holder.attrib.pop(name, None)
+            target, spare = (
+                holder.find(f"{space}target"),
+                [file.get("target-language") for file in holder.iterancestors()],
+            )
+            if target is not None and seen(holder.find(f"{space}source")).strip() and "fr" not in spare:
+                holder.remove(target)
+        return b"".join(etree.tostring(root, method="c14n").split())
+
+    assert rest(after) == rest(before)
+
+
+def test_inline_elements_of_1_2_are_codes_with_their_sides_and_keys() -> None:
+    _, segments = open_file("inline.xlf")
+    found = {one.context: [(code.side, code.key) for code in codes(one.source)] for one in segments}
+    two_ends = [("open", "g:1"), ("open", "g:2"), ("close", "g:2"), ("close", "g:1")]
+    assert found == {
+        "a/g": [*two_ends, ("alone", "x:3"), ("alone", "g:4")],
+        "a/bx": [("open", "span:a"), ("close", "span:a")],
+        "a/bpt": [("open", "pair:1"), ("close", "pair:1")],
+        "a/it": [("open", "it:1")],
+        "a/it2": [("close", "it:1")],
+        "a/ph": [("alone", "ph:1"), ("alone", "ph:2")],
+        "a/mrk": [
+            ("open", "mrk:t1"),
+            ("close", "mrk:t1"),
+            ("alone", '<mrk mtype="protected">ACME <g id="1">&amp;</g> Co</mrk>'),
+        ],
+        "a/lonely": [("close", "span:9"), ("close", "pair:8")],
+        "a/foreign": [("open", "<o:b>"), ("close", "<o:b>")],
+    }
+    assert all(code.markup for one in segments for code in codes(one.source))
+
+
+def test_inline_elements_of_2_x_are_codes_with_their_sides_and_keys() -> None:
+    _, segments = open_file("two-inline.xlf")
+    two_ends = [("open", "pc:1"), ("open", "pc:2"), ("close", "pc:2"), ("close", "pc:1")]
+    assert [[(code.side, code.key) for code in codes(one.source)] for one in segments] == [
+        [*two_ends, ("alone", "ph:3"), ("alone", "pc:4")],
+        [("open", "span:5"), ("open", "span:6"), ("close", "span:5"), ("close", "span:6"), ("close", "span:7")],
+        [("open", "mrk:m1"), ("close", "mrk:m1"), ("alone", "mrk:m2"), ("open", "mark:m3"), ("close", "mark:m3")],
+        [("alone", "cp:0007")],
+    ]
+
+
+def test_sentence_marks_are_codes_and_the_target_gets_them() -> None:
+    made, segments = open_file("sentences.xlf")
+    found = {one.context: one for one in segments}
+    keys = ["seg:0", "seg:0", "seg:1", "seg:1"]
+    assert [code.key for code in codes(found["a/both"].source)] == keys
+    assert [code.key for code in codes(found["a/both"].target or ())] == keys
+    assert [code.key for code in codes(found["a/skeleton"].source)] == keys
+    assert found["a/skeleton"].target is None
+    assert (found["a/whole"].source, found["a/whole"].target) == (("Eight. Nine.",), ("Acht. Neun.",))
+    missing = found["a/missing"]
+    data = b"".join(splice(made.data, made.edits(missing, missing.source, mark=False))).decode()
+    seg = made.xml.raw(missing.slot.source.inner, missing.slot.source.last)
+    assert f"</seg-source>\r\n  <target>{seg}</target>\r\n  <note>None yet." in data
+
+
+def test_states_notes_contexts_and_limits_are_read() -> None:
+    _, found = open_file("plain.xlf")
+    assert {one.context: one.state for one in found} == {
+        "garden.txt/1": "done",
+        "garden.txt/2": "empty",
+        "garden.txt/3": "unsure",
+        "garden.txt/4": "empty",
+        "garden.txt/5": "unsure",
+        "garden.txt/6": "done",
+        "garden.txt/7": "unsure",
+        "garden.txt/8": "unsure",
+        "garden.txt/9": "done",
+        "garden.txt/10": "done",
+        "garden.txt/11": "empty",
+    }
+    assert [one.translate for one in found] == [True] * 10 + [False]
+    assert (found[0].notes, found[0].place) == ("Shown on the gate.\nKeep it short.", "line 6, unit 1")
+    assert [one.most for one in open_file("limits.xlf")[1]] == [9, None]
+    _, found = open_file("two.xlf")
+    assert [(one.context, one.state, one.translate) for one in found] == [
+        ("garden.html/u0", "empty", False),
+        ("garden.html/u1/s1", "done", True),
+        ("garden.html/u1/s2", "empty", True),
+        ("garden.html/u1", "empty", True),
+        ("garden.html/states", "unsure", True),
+        ("garden.html/states", "done", True),
+        ("garden.html/states", "done", True),
+        ("garden.html/states", "unsure", True),
+        ("garden.html/states", "done", True),
+        ("f2/u1", "empty", True),
+    ]
+    assert (found[1].notes, found[3].place) == ("Shown on the gate.\nShort.", "line 18, unit u1, segment 3")
+    assert found[-1].source == ("  The same id in another file  ",)
+
+
+def test_files_for_other_languages_and_units_without_text_are_counted() -> None:
+    made, found = open_file("groups.xlf")
+    assert [(text(one.source), one.translate) for one in found] == [
+        ("Not this", False),
+        ("But this", True),
+        ("Deep", True),
+        ("In a picture", True),
+        ("Again 1", True),
+    ]
+    assert made.skipped.places == {"target-language is fr, not de": ["line 14, unit 1"]}
+    assert open_file("plain.xlf")[0].skipped.places == {"nothing to translate": ["line 24, unit 12"]}
+    assert open_file("inline.xlf")[0].skipped.counts["text within a code (<sub>), kept as it is"] == 1
+    made = XLIFF(made.data, "groups.xlf")
+    assert len(list(made.segments())) == 6
+    made = XLIFF(made.data, "groups.xlf", "en-GB", "de-AT")
+    assert len(list(made.segments())) == 5
+
+
+@pytest.mark.parametrize(
+    ("old", "marked", "unmarked"),
+    [
+        ("<target>b</target>", '<target state="needs-review-translation">{}</target>', "<target>{}</target>"),
+        (
+            "<target state='final' >b</target >",
+            '<target state="needs-review-translation" >{}</target >',
+            "<target state='final' >{}</target >",
+        ),
+        (
+            '<target state="new" state-qualifier="exact-match"/>',
+            '<target state="needs-review-translation" state-qualifier="leveraged-mt">{}</target>',
+            '<target state="translated" state-qualifier="exact-match">{}</target>',
+        ),
+        (
+            '<target state="needs-l10n" state-qualifier="fuzzy-match">b</target>',
+            '<target state="needs-review-translation" state-qualifier="leveraged-mt">{}</target>',
+            '<target state="translated">{}</target>',
+        ),
+        ("", '\n <target state="needs-review-translation">{}</target>', "\n <target>{}</target>"),
+    ],
+)
+def test_marks_of_1_2_replace_the_state_in_place(old: str, marked: str, unmarked: str) -> None:
+    body = '<trans-unit id="1" approved="{}">\n <source>a</source>{}</trans-unit>'
+    assert changed(one(body.format("yes", old)), "c", mark=True) == body.format("no", marked.format("c"))
+    assert changed(one(body.format("no", old)), "c", mark=False) == body.format("no", unmarked.format("c"))
+    for mark in (True, False):  # what was written is as it should be: nothing more to change
+        done = changed(one(body.format("no", old)), "c", mark=mark)
+        assert changed(one(done), "c", mark=mark) == done
+        (segment,) = one(done).segments()
+        assert segment.state == ("unsure" if mark else "done")
+
+
+@pytest.mark.parametrize(
+    ("old", "marked", "unmarked"),
+    [
+        ("{}>", ' state="translated" subState="headway:machine">', ">"),
+        ('{} state="initial">', ' state="translated" subState="headway:machine">', ' state="translated">'),
+        (
+            "{} id='1' state='reviewed' subState='my:x' >",
+            ' id=\'1\' state="translated" subState="headway:machine" >',
+            " id='1' state='reviewed' subState='my:x' >",
+        ),
+        (
+            '{} state="translated" subState="headway:machine">',
+            ' state="translated" subState="headway:machine">',
+            ' state="translated">',
+        ),
+    ],
+)
+@pytest.mark.parametrize("target", ["", "<target>b</target>", "<target/>"])
+def test_marks_of_2_x_are_a_state_and_a_sub_state(old: str, marked: str, unmarked: str, target: str) -> None:
+    for mark, new in ((True, marked), (False, unmarked)):
+        expected = f"<segment{new}<source>a</source><target>c</target></segment>"
+        assert changed(two(f"<segment{old.format('')}<source>a</source>{target}</segment>"), "c", mark=mark) == expected
+        assert changed(two(expected), "c", mark=mark) == expected
+        (segment,) = two(expected).segments()
+        assert segment.state == ("unsure" if mark else "done")
+
+
+def test_the_target_language_is_added_where_the_file_lacks_it() -> None:
+    body = "<segment><source>a</source></segment>" * 3
+    made = two(body, "")
+    for _ in range(2):  # each reading of the file begins anew
+        segments = list(made.segments())
+        edits = [edit for segment in segments[1:] for edit in made.edits(segment, ("b",), mark=False)]
+        data = b"".join(splice(made.data, edits)).decode()
+        assert data.startswith(
+            '<xliff xmlns="urn:oasis:names:tc:xliff:document:2.0" version="2.0" srcLang="en" trgLang="de">'
+        )
+        assert data.count("trgLang") == 1
+    unit = '<trans-unit id="1"><source>a</source></trans-unit>'
+    assert changed(one(unit, ""), "b", mark=False) == unit.replace("</t", '<target xml:lang="de">b</target></t')
+    made = XLIFF(two(body, "").data, "a.xlf")
+    with pytest.raises(FormatError, match="names no target language, and none was given"):
+        made.edits(next(made.segments()), ("b",), mark=False)
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        (one("", version="1.0"), ["line 1: is XLIFF 1.0. Convert it to one of XLIFF 1.2, 2.0, 2.1"]),
+        (XLIFF(b"<a version='1.2'/>", "a.xlf"), ["line 1: is no XLIFF: it begins with <a>"]),
+        (
+            XLIFF(two("").data.replace(b'"2.0"', b'"1.2"'), "a.xlf"),
+            ["says version 1.2, and its namespace is urn:oasis"],
+        ),
+        (
+            one('<trans-unit id="1"/>\n<trans-unit id="1"><source>a</source></trans-unit>'),
+            ["line 2, unit 1: has not one <source>", "line 3, unit 1: line 2 has the same id in the same <file>"],
+        ),
+        (
+            one('<trans-unit id="1"><source>a</source></trans-unit>' * 2 + "<trans-unit>\n"),
+            ["line 2, unit 1: line 2 has the same id", "line 4, column 3: is no well-formed XML: mismatched tag"],
+        ),
+        (
+            one('<trans-unit id="1" maxwidth="wide" size-unit="char"><source>a</source><target/></trans-unit>'),
+            ["line 2, unit 1: maxwidth is 'wide'. Make it a whole number"],
+        ),
+        (
+            one('<trans-unit id="1"><source>a</source><target/><target/></trans-unit>'),
+            ["line 2, unit 1: has not one <source> and at most one <target>"],
+        ),
+    ],
+)
+def test_faults_are_told_with_their_lines_all_at_once(made: XLIFF, told: list[str]) -> None:
+    with pytest.raises(FormatError) as caught:
+        list(made.segments())
+    assert len(caught.value.faults) == len(told)
+    for fault, expected in zip(caught.value.faults, told, strict=True):
+        assert expected in fault
+    assert all(line.startswith("a.xlf: line ") for line in str(caught.value).splitlines())
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cc", "Cn"], include_characters="\n\t\r"), max_size=12)
+
+
+def escaped(some: str) -> str:
+    return some.replace("&", "&amp;").replace("<", "&lt;").replace("]]>", "]]&gt;").replace("\r", "&#xD;")
+
+
+FLAT = st.one_of(
+    TEXTS.map(escaped),
+    TEXTS.map(lambda some: "".join(f"&#{ord(character)};" for character in some)),
+    TEXTS.map(lambda some: f"<![CDATA[{some.replace(']]>', '')}]]>"),
+    TEXTS.map(lambda some: f"<!--{some.replace('-', '')}-->"),
+    TEXTS.map(lambda some: f"<mrk id='m' translate='no'>{escaped(some)}</mrk>"),
+    st.integers(0, 9).map("<ph id='{}'/>".format),
+)
+CONTENT = st.lists(FLAT | st.lists(FLAT, max_size=3).map("".join).map("<pc id='a'\n>{}</pc >".format), max_size=4).map(
+    "".join
+)
+"""XML for some content, spelt in any of the ways that XML has."""
+TARGET = st.sampled_from(["", "\n<target/>"]) | CONTENT.map("<target>{}</target>".format)
+
+
+@st.composite
+def files(draw: st.DrawFn) -> bytes:
+    version, prefix = draw(st.sampled_from([("1.2", "trans-unit"), ("2.0", "unit")])), draw(st.sampled_from(["", "x:"]))
+    body = ""
+    for number, (source, target) in enumerate(draw(st.lists(st.tuples(CONTENT, TARGET), min_size=1, max_size=4))):
+        inner = f"<source>{source}</source>{target}"
+        inner = inner if version[0] == "1.2" else f"<segment>{inner}</segment>"
+        body += f"<{version[1]} id='{number}'>{inner}</{version[1]}>"
+    if prefix:  # every element has it
+        body = body.replace("<", "<x:").replace("<x:/", "</x:").replace("<x:!", "<!")
+    space = f"xmlns{':x' if prefix else ''}='urn:oasis:names:tc:xliff:document:{version[0]}'"
+    root = f"<{prefix}xliff version='{version[0]}' srcLang='en' {space}><{prefix}file source-language='en'>"
+    return f"{root}{body}</{prefix}file></{prefix}xliff>".encode(
+        draw(st.sampled_from(["utf-8", "utf-16", "utf-8-sig"]))
+    )
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(files(), TEXTS)
+def test_any_file_is_read_as_lxml_reads_it_and_written_so_that_it_reads_it(data: bytes, new: str) -> None:
+    made = XLIFF(data, "a.xlf", "en", "de")
+    found = list(made.segments())
+    assert [(text(one.source), text(one.target)) for one in found] == pairs(root_of(data))
+    same = (edit for one in found if one.target is not None for edit in made.edits(one, one.target, mark=False))
+    assert b"".join(splice(data, same)) == data
+    for mark in (False, True):
+        list(made.segments())
+        edits = [edit for one in found for edit in made.edits(one, ("x", *codes(one.source), new), mark=mark)]
+        after = root_of(b"".join(splice(data, edits)))
+        assert [pair[1] for pair in pairs(after)] == ["x" + new] * len(found)
+        assert [pair[0] for pair in pairs(after)] == [text(one.source) for one in found]
