@@ -11,13 +11,18 @@ from conftest import Toy
 from headway import api
 from headway.checkpoint import read_tensors
 from headway.config import LearnedConfig, PowerConfig, SearchConfig
-from headway.data.batch import Loader, encode_corpus
+from headway.data.batch import Examples, Loader
 from headway.data.corpus import read_pairs
-from headway.data.prepare import Corpus
+from headway.data.encode import Encoder
+from headway.data.pair import Pair
+from headway.data.prepare import HELD, KEPT, Corpus
+from headway.data.store import pack
+from headway.data.tally import Tally
 from headway.generate.decode import score_ids, translate_ids
 from headway.generate.lines import cut
 from headway.generate.model import Model, longest_source
-from headway.text.tokenizer import Tokenizer
+from headway.text.codes import plain
+from headway.text.tokenizer import Tokenizer, TokenizerPair
 from headway.train.plan import measure, plan, recipe_for
 
 SEPARATORS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
@@ -47,15 +52,13 @@ def test_nbest_is_distinct_and_begins_with_the_best(model: Model) -> None:
 
 
 def test_a_long_line_is_translated_in_pieces_that_lose_nothing(model: Model, caplog: pytest.LogCaptureFixture) -> None:
-    words = [f"word{number}" for number in range(200)]
-    encode = model.tokenizer.encode
-    pieces = cut(" ".join(words), encode, 60)
-    assert max(map(len, pieces)) <= 60
-    assert [word for ids in pieces for word in model.tokenizer.decode(ids).split()] == words
-    parts = [model.tokenizer.decode(ids) for ids in pieces]
+    line = " ".join(f"word{number}" for number in range(200))
+    pieces = cut(line, None, model.tokenizers, 60)
+    assert max(len(model.tokenizer.encode(text)) for text, _ in pieces) <= 60
+    assert "".join(map("".join, pieces)) == line
     with caplog.at_level("WARNING", "headway"):
-        whole = model.translate([" ".join(words)], beam=1, max_extra=2, max_source=60)
-    assert whole == [" ".join(model.translate(parts, beam=1, max_extra=2))]
+        whole = model.translate([line], beam=1, max_extra=2, max_source=60)
+    assert whole == [" ".join(model.translate([text for text, _ in pieces], beam=1, max_extra=2))]
     assert f"1 of 1 lines had more than 60 tokens: translated in {len(pieces)} pieces" in caplog.text
 
 
@@ -70,16 +73,6 @@ def test_a_model_with_learned_positions_gets_no_more_than_it_has_places_for(mode
     assert longest(5000) == 512
     with pytest.raises(ValueError, match="max_extra = 50: the model has 40 positions"):
         longest(40)
-
-
-def test_a_word_without_a_space_is_cut_all_the_same() -> None:
-    def encode(text: str) -> list[int]:
-        return list(text.encode())
-
-    text = "é" * 5000 + " " + "x"
-    pieces = cut(text, encode, 512)
-    assert max(map(len, pieces)) <= 512
-    assert b"".join(map(bytes, pieces)) == text.replace(" ", "").encode()
 
 
 def test_a_megabyte_in_one_line_comes_out_as_one_line(model: Model) -> None:
@@ -162,7 +155,9 @@ def test_what_a_call_leaves_out_is_the_search_of_the_recipe(toy: Toy, tmp_path: 
     model = api.load(tmp_path / "run")
     search = SearchConfig(beam=3, max_extra=2, max_ratio=0.3, stop="exact", penalty=PowerConfig(alpha=1.5))
     assert model.search == search
-    pairs = Corpus(api.load_recipe(tmp_path / "run" / "recipe.toml")).valid
+    recipe = api.load_recipe(tmp_path / "run" / "recipe.toml")
+    held = Corpus(recipe.data, tmp_path / "store").valid
+    pairs = [(plain(pair.source), plain(pair.target)) for pair in held]
     assert api.scored(model, pairs)["length_ratio"] == scores["length_ratio"]
     with pytest.raises(ValueError, match="n_best = 2: a recipe's search gives one"):
         api.train(**files, out=tmp_path / "other", set={**changes, "search.n_best": 2})
@@ -309,7 +304,9 @@ def test_measuring_changes_neither_the_weights_nor_the_random_numbers(toy: Toy) 
     tokenizer, module = opened.tokenizer, opened.module
     recipe = api.load_recipe(toy.run / "recipe.toml")
     pairs = read_pairs(toy.data / "train.en", toy.data / "train.de")
-    loader = Loader(encode_corpus(pairs, tokenizer, 256)[0], 500, 1)
+    placed = [(0, Pair((source,), (target,), number=number)) for number, (source, target) in enumerate(pairs, 1)]
+    rows = Encoder(TokenizerPair(tokenizer, tokenizer), 256).rows(placed, Tally(), lambda part, pair: "")
+    loader = Loader(Examples([pack(row for row in rows if row)]), 500, 1)
     batches = [batch for (_, _, batch), _ in zip(loader.start(), range(2), strict=False)]
     before, weights = torch.get_rng_state(), [parameter.clone() for parameter in module.parameters()]
     found = measure(module, batches, recipe.train, torch.device("cpu"))
@@ -322,12 +319,19 @@ def test_the_estimate_is_written_into_the_run(toy: Toy) -> None:
     assert {"seconds_per_step", "seconds", "bytes"} == json.loads((toy.run / "estimate.json").read_text()).keys()
 
 
-def test_the_tokenizer_learns_from_the_training_pairs_alone(toy: Toy) -> None:
+def test_the_tokenizer_learns_from_the_training_pairs_alone(toy: Toy, tmp_path: Path) -> None:
     recipe = api.load_recipe(toy.run / "recipe.toml")
-    corpus = Corpus(recipe)
-    assert len(corpus.train) + len(corpus.valid) == 300
-    assert not {source for source, _ in corpus.train} & {source for source, _ in corpus.valid}
-    assert [corpus.pairs[line - 1] for line in corpus.lines] == corpus.train
+    corpus = Corpus(recipe.data, tmp_path)
+    parts = {
+        fate: [(plain(pair.source), plain(pair.target)) for _, pair, of in corpus.read() if of == fate]
+        for fate in (KEPT, HELD)
+    }
+    pairs = read_pairs(toy.data / "train.en", toy.data / "train.de")
+    assert sorted(parts[KEPT] + parts[HELD]) == sorted(pairs)
+    assert not {source for source, _ in parts[KEPT]} & {source for source, _ in parts[HELD]}
+    texts = [text for pair in parts[KEPT] for text in pair]
+    learnt = Tokenizer.train(texts, recipe.tokenizer)
+    assert learnt.to_json() == Tokenizer.load(toy.run / "tokenizer.json").to_json()
     assert Tokenizer.load(toy.run / "tokenizer.json").vocab_size == recipe.tokenizer.vocab_size
 
 
@@ -355,8 +359,8 @@ def test_a_long_line_without_spaces_is_cut_amid_words_and_that_is_said(
     model: Model, caplog: pytest.LogCaptureFixture
 ) -> None:
     text = "日本語のテキスト" * 9
-    pieces = cut(text, model.tokenizer.encode, 50)
-    assert "".join(map(model.tokenizer.decode, pieces)) == text
+    pieces = cut(text, "ja", model.tokenizers, 50)
+    assert "".join(map("".join, pieces)) == text
     with caplog.at_level("WARNING", "headway"):
         model.translate([text], beam=1, max_ratio=0.0, max_extra=1, max_source=50)
-    assert f"translated in {len(pieces)} pieces, cut at spaces, or amid words where there are none" in caplog.text
+    assert f"translated in {len(pieces)} pieces, cut between sentences where that was enough" in caplog.text

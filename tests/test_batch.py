@@ -15,14 +15,19 @@ from headway.data.batch import (
     Batch,
     Examples,
     Loader,
-    Packed,
     batches,
     collate,
-    encode_corpus,
+    epoch_examples,
     padding_share,
+    tempered,
 )
 from headway.data.corpus import read_pairs
-from headway.text.tokenizer import Tokenizer
+from headway.data.encode import Encoder
+from headway.data.pair import Pair
+from headway.data.store import Row, pack
+from headway.data.tally import Tally
+from headway.text.codes import Code
+from headway.text.tokenizer import Tokenizer, TokenizerPair
 
 
 def lengths_of(count: int, seed: int = 3) -> tuple[np.ndarray, np.ndarray]:
@@ -32,8 +37,12 @@ def lengths_of(count: int, seed: int = 3) -> tuple[np.ndarray, np.ndarray]:
 
 
 def examples_of(count: int) -> Examples:
-    rows = [[[5 + number] * (length - 1) for number, length in enumerate(side)] for side in lengths_of(count)]
-    return Examples(Packed(rows[0]), Packed(rows[1]), np.arange(10, 10 + count))
+    """Numbered from 10, in shards of different sizes."""
+    sides = [[[5 + number] * (length - 1) for number, length in enumerate(side)] for side in lengths_of(count)]
+    rows = [Row(0, 10 + number, x, y) for number, (x, y) in enumerate(zip(*sides, strict=True))]
+    return Examples(
+        [pack(part) for part in (rows[: count // 3], [], rows[count // 3 : count // 2], rows[count // 2 :])]
+    )
 
 
 def same(one: Batch, other: Batch) -> bool:
@@ -42,11 +51,11 @@ def same(one: Batch, other: Batch) -> bool:
 
 
 def test_a_batch_is_shifted_ended_and_padded_on_the_right() -> None:
-    batch = collate([([7, 8, 9], [11]), ([6], [12, 13])], [41, 17])
+    batch = collate([Row(0, 41, [7, 8, 9], [11]), Row(1, 17, [6], [12, 13])])
     assert batch.source.tolist() == [[7, 8, 9, 2], [6, 2, 0, 0]]
     assert batch.target_in.tolist() == [[1, 11, 0], [1, 12, 13]]
     assert batch.target_out.tolist() == [[11, 2, 0], [12, 13, 2]]
-    assert (batch.ids, batch.num_tokens) == ([41, 17], 5)
+    assert (batch.ids, batch.parts, batch.num_tokens) == ([41, 17], [0, 1], 5)
     assert {batch.source.dtype, batch.target_in.dtype, batch.target_out.dtype} == {torch.int64}
 
 
@@ -109,7 +118,7 @@ def test_a_pair_larger_than_the_budget_is_refused_by_its_line() -> None:
         ValueError, match=r"batch_tokens = 32: the pair of line 2 \(and 1 more\) has 35 tokens.*take 70"
     ):
         batches(source, target, batch_tokens=32, seed=1, epoch=0)
-    examples = Examples(Packed([[5] * 40]), Packed([[5, 6]]), np.array([77]))
+    examples = Examples([pack([Row(0, 77, [5] * 40, [5, 6])])])
     with pytest.raises(ValueError, match="line 77 has 44 tokens"):
         Loader(examples, 43, seed=1)
     assert len(Loader(examples, 44, seed=1).plan(0)) == 1
@@ -123,7 +132,7 @@ def test_the_padding_share_is_counted_over_both_sides() -> None:
 
 def test_the_padding_share_is_what_the_tensors_hold() -> None:
     loader = Loader(examples_of(400), 333, seed=4)
-    made = [loader.examples.batch(indices) for indices in loader.plan(0)]
+    made = [loader.batch(0, indices) for indices in loader.plan(0)]
     places = sum(batch.source.numel() + batch.target_out.numel() for batch in made)
     filled = sum(int((batch.source != 0).sum() + (batch.target_out != 0).sum()) for batch in made)
     assert loader.padding == pytest.approx(1 - filled / places)
@@ -171,22 +180,118 @@ def test_fewer_lines_than_a_batch_are_one_small_batch_each_epoch() -> None:
 
 def test_a_loader_of_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="no pair is left to train on"):
-        Loader(Examples(Packed(), Packed(), np.arange(0)), 4096, seed=1)
+        Loader(Examples([pack([])]), 4096, seed=1)
 
 
-def test_packed_rows_are_the_lists_that_went_in() -> None:
-    rows = [[5, 2_000_000_000], [], [7, 8, 9]]
-    packed = Packed(rows)
-    assert list(packed) == rows
-    assert packed[-1] == [7, 8, 9]
-    assert packed[1:] == rows[1:]
-    assert packed.lengths().tolist() == [2, 0, 3]
+def test_examples_are_the_rows_that_went_in_whatever_shard_they_are_in() -> None:
+    rows = [Row(0, 3, [5, 2_000_000_000], []), Row(2, 1, [], [9]), Row(2, 2, [7, 8, 9], [4])]
+    examples = Examples([pack([]), pack(rows[:1]), pack([]), pack(rows[1:])], corpora=(0, 0, 1))
+    assert [examples[index] for index in range(3)] == rows
+    assert [side.tolist() for side in examples.lengths()] == [[3, 1, 4], [1, 2, 2]]
+    assert examples.sizes == [1, 2]
+    with pytest.raises(IndexError):
+        examples[3]
+
+
+def greedy(source: np.ndarray, target: np.ndarray, budget: int, seed: int, epoch: int) -> list[list[int]]:
+    """The batches as they were first published, one pair after the other."""
+    rng = np.random.default_rng([seed, epoch])
+    pool = rng.permutation(len(source))
+    pool = pool[np.lexsort((np.where(target[pool] % 2, source[pool], -source[pool]), target[pool]))]
+    cut, begin, widest, longest = [], 0, 0, 0
+    for end, (s, t) in enumerate(zip(source[pool].tolist(), target[pool].tolist(), strict=True)):
+        widest, longest = max(widest, s), max(longest, t)
+        if (end + 1 - begin) * (widest + longest) > budget:
+            cut.append(pool[begin:end].tolist())
+            begin, widest, longest = end, s, t
+    cut.append(pool[begin:].tolist())
+    return [cut[index] for index in rng.permutation(len(cut))]
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 20), st.integers(1, 20)), min_size=1), st.integers(40, 200), st.integers(0, 9))
+def test_the_batches_are_those_that_published_results_were_trained_on(
+    sizes: list[tuple[int, int]], budget: int, seed: int
+) -> None:
+    source, target = np.array(sizes).T
+    plan = batches(source, target, batch_tokens=budget, seed=seed, epoch=3)
+    assert [batch.tolist() for batch in plan] == greedy(source, target, budget, seed, 3)
+
+
+def test_an_epoch_has_each_corpus_as_often_as_its_weight_says() -> None:
+    sizes, weights = [40, 7, 9, 5], [0.25, 2.0, 1.0, 1.4]
+    first = np.bincount(epoch_examples(sizes, weights, seed=1, epoch=0), minlength=61)
+    assert first[:40].sum() == 10
+    assert first[:40].max() == 1
+    assert first[40:47].tolist() == [2] * 7
+    assert first[47:56].tolist() == [1] * 9
+    assert sorted(first[56:]) == [1, 1, 1, 2, 2]
+    assert np.array_equal(first, np.bincount(epoch_examples(sizes, weights, seed=1, epoch=0), minlength=61))
+    seen = sum(np.bincount(epoch_examples(sizes, weights, seed=1, epoch=epoch), minlength=61) for epoch in range(40))
+    assert seen.min() > 0, "another part of the corpus comes in each epoch"
+
+
+def test_a_temperature_gives_shares_that_are_the_root_of_the_sizes() -> None:
+    sizes, temperature = [90_000, 1_000, 10], 5.0
+    seen = np.array(sizes) * tempered(sizes, temperature)
+    root = np.array(sizes) ** (1 / temperature)
+    assert seen / seen.sum() == pytest.approx(root / root.sum())
+    assert seen[0] == sizes[0]
+    assert tempered(sizes, 1.0) == [1.0, 1.0, 1.0]
+
+
+def test_a_loader_with_weights_sees_pairs_as_often_and_resumes_anywhere() -> None:
+    rows = [Row(part, number, [5] * 3, [6] * 3) for part, count in ((0, 20), (1, 6)) for number in range(count)]
+    examples = Examples([pack(rows[:11]), pack(rows[11:])], corpora=(0, 1))
+
+    def seen(epoch: int, position: int, count: int) -> list[tuple[int, int]]:
+        loader = Loader(examples, 64, seed=1, weights=[0.5, 3])
+        made = islice(loader.start(epoch, position), count)
+        return [pair for _, _, batch in made for pair in zip(batch.parts, batch.ids, strict=True)]
+
+    loader = Loader(examples, 64, seed=1, weights=[0.5, 3])
+    size = len(loader.plan(0))
+    whole = seen(0, 0, size)
+    assert sum(part == 0 for part, _ in whole) == 10
+    assert sorted(pair for pair in whole if pair[0]) == sorted([(1, number) for number in range(6)] * 3)
+    assert seen(0, 1, size - 1) == whole[len(seen(0, 0, 1)) :]
+    with pytest.raises(ValueError, match="raise the weights"):
+        Loader(Examples([pack(rows)], corpora=(0, 1)), 64, seed=1, weights=[0.01, 0.01])
+
+
+def test_weights_of_one_are_no_weights() -> None:
+    plain, weighed = (Loader(examples_of(150), 300, seed=1, weights=weights) for weights in (None, [1.0]))
+    for one, other in zip(plain.plan(4), weighed.plan(4), strict=True):
+        assert np.array_equal(one, other)
+
+
+def test_resampling_is_keyed_by_seed_epoch_example_and_side() -> None:
+    examples, keys = examples_of(30), []
+
+    def resample(side: int, ids: list[int], key: tuple[int, ...]) -> list[int]:
+        keys.append((side, key))
+        return [*ids, 4]
+
+    loader = Loader(examples, 300, seed=8, resample=resample)
+    indices = loader.plan(2)[0].tolist()
+    batch = loader.batch(2, indices)
+    assert keys == [(side, (8, 2, index, side)) for index in indices for side in (0, 1)]
+    for row, index in enumerate(indices):
+        ids = [*examples[index].source, 4, 2]
+        assert batch.source[row, : len(ids)].tolist() == ids
+    assert batch.num_tokens == sum(len(examples[index].target) + 2 for index in indices)
 
 
 @pytest.fixture(scope="module")
 def bytewise() -> Tokenizer:
     """A piece for each byte."""
     return Tokenizer.train(["a"], BPEConfig(vocab_size=260))
+
+
+def encoded(pairs: list[tuple[str, str]], tokenizer: Tokenizer, max_len: int) -> tuple[list[Row | None], Tally]:
+    tally, encoder = Tally(), Encoder(TokenizerPair(tokenizer, tokenizer), max_len)
+    placed = [(0, Pair((source,), (target,), number=number)) for number, (source, target) in enumerate(pairs, 1)]
+    return encoder.rows(placed, tally, lambda part, pair: f"line {pair.number}"), tally
 
 
 def test_long_and_empty_pairs_are_left_out_and_told_by_line(bytewise: Tokenizer) -> None:
@@ -199,40 +304,68 @@ def test_long_and_empty_pairs_are_left_out_and_told_by_line(bytewise: Tokenizer)
         ("ab", "abc"),
         ("a\x00", "</s>"),
     ]
-    examples, left = encode_corpus(pairs, bytewise, max_len=3)
-    assert examples.lines.tolist() == [1, 6]
-    assert [bytewise.decode(ids) for ids in examples.targets] == ["abc", "abc"]
-    assert (left.total, left.empty, left.too_long) == (7, [2, 5], [3, 4, 7])
-    assert left.words() == [
-        "left out 3 of 7 pairs that have more than 3 tokens on a side: lines 3, 4, 7",
+    rows, left = encoded(pairs, bytewise, max_len=3)
+    assert [row.number for row in rows if row] == [1, 6]
+    assert [row is None for row in rows] == [False, True, True, True, True, False, True]
+    assert [bytewise.decode(row.target) for row in rows if row] == ["abc", "abc"]
+    assert left.words(7, 3) == [
         "left out 2 of 7 pairs that have an empty side: lines 2, 5",
+        "left out 3 of 7 pairs that have more than 3 tokens on a side: lines 3, 4, 7",
     ]
-    source, target = examples.lengths()
-    assert (source.tolist(), target.tolist()) == ([3, 3], [4, 4])
 
 
-def test_what_is_left_out_is_shown_in_part_and_counted(bytewise: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch_module, "CHUNK", 7)
-    examples, left = encode_corpus([("", "a")] * 1_111 + [("b", "c")], bytewise, max_len=3, lines=range(2, 2_226, 2))
-    assert examples.lines.tolist() == [2_224]
-    assert left.words() == ["left out 1,111 of 1,112 pairs that have an empty side: lines 2, 4, 6, 8, 10, ..."]
+def test_what_is_left_out_is_shown_in_part_and_counted(bytewise: Tokenizer) -> None:
+    _, left = encoded([("", "a")] * 1_111 + [("b", "c")], bytewise, max_len=3)
+    assert left.words(1_112) == ["left out 1,111 of 1,112 pairs that have an empty side: lines 1, 2, 3, 4, 5, ..."]
+    left = Tally()
+    for number in range(7):
+        left.add("unsure", f"a.po: line {number}")
+    [told] = left.words(9)
+    assert told.endswith("marks as unsure: a.po: line 0; a.po: line 1; a.po: line 2; a.po: line 3; a.po: line 4; ...")
 
 
 def test_nothing_is_told_where_nothing_was_left_out(bytewise: Tokenizer) -> None:
-    assert encode_corpus([("a", "b")], bytewise, max_len=3)[1].words() == []
+    assert encoded([("a", "b")], bytewise, max_len=3)[1].words(1) == []
 
 
 def test_a_line_of_a_megabyte_is_left_out_and_told(bytewise: Tokenizer) -> None:
-    examples, left = encode_corpus([("a", "b"), ("x" * 1_000_000, "y")], bytewise, max_len=256)
-    assert (len(examples), left.too_long) == (1, [2])
+    rows, left = encoded([("a", "b"), ("x" * 1_000_000, "y")], bytewise, max_len=256)
+    assert [row is None for row in rows] == [False, True]
+    assert left.counts == {"too_long": 1}
+
+
+def test_tags_come_before_the_source_and_count_as_tokens() -> None:
+    tokenizer = Tokenizer.train(["a"], BPEConfig(vocab_size=262, tags=("2de", "it")))
+    encoder = Encoder(TokenizerPair(tokenizer, tokenizer), 3, tags=[("2de", "it"), ()])
+    placed = [(0, Pair(("a",), ("b",))), (1, Pair(("abc",), ("b",), corpus=1)), (0, Pair(("ab",), ("b",)))]
+    tagged, plain, long = encoder.rows(placed, Tally(), lambda part, pair: "")
+    assert [tokenizer.piece(number) for number in tagged.source] == ["<2de>", "<it>", "a"]
+    assert [tokenizer.piece(number) for number in plain.source] == ["a", "b", "c"]
+    assert long is None
+    with pytest.raises(ValueError, match="<2fr> is no atom"):
+        Encoder(TokenizerPair(tokenizer, tokenizer), 3, tags=[("2fr",)])
+
+
+def test_codes_of_both_sides_become_the_same_placeholders_and_the_others_are_text() -> None:
+    tokenizer = Tokenizer.train(["a"], BPEConfig(vocab_size=262, placeholders=2))
+    encoder = Encoder(TokenizerPair(tokenizer, tokenizer), 99)
+    pair = Pair(("See ", Code("%s"), " and ", Code("<br/>", markup=True)), (Code("%s"), "!"), number=5)
+    [row] = encoder.rows([(0, pair)], Tally(), lambda part, pair: "")
+    source, target = tokenizer.decode_parts(row.source), tokenizer.decode_parts(row.target)
+    assert [part for part in source if isinstance(part, str)] == ["See ", " and <br/>"]
+    assert source[1] == target[0]
+    assert source[1] in tokenizer.atom_ids
+    without = Tokenizer.train(["a"], BPEConfig(vocab_size=260))
+    [row] = Encoder(TokenizerPair(without, without), 99).rows([(0, pair)], Tally(), lambda part, pair: "")
+    assert without.decode(row.source) == "See %s and <br/>"
 
 
 def test_padding_is_under_five_percent_at_4096_tokens_on_multi30k(corpora: Path) -> None:
     folder = corpora / "multi30k"
     pairs = read_pairs(folder / "train.en.gz", folder / "train.de.gz")
     tokenizer = Tokenizer.train((text for pair in pairs for text in pair), BPEConfig(vocab_size=6000))
-    examples, left = encode_corpus(pairs, tokenizer, max_len=256)
-    loader = Loader(examples, 4096, seed=1)
+    rows, left = encoded(pairs, tokenizer, max_len=256)
+    loader = Loader(Examples([pack(row for row in rows if row)]), 4096, seed=1)
     print(f"{len(loader.plan(0))} batches, {loader.padding:.2%} padding")
-    assert not left.words()
+    assert not left.counts
     assert loader.padding < 0.05

@@ -7,6 +7,7 @@ import os
 import resource
 import signal
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -28,15 +29,17 @@ class Tied(nn.Module):
         self.out.weight = self.embed.weight
 
 
-class FakeTokenizer:
-    def save(self, path: Path) -> None:
-        path.write_text("{}")
+class FakeTokenizers:
+    names = "tokenizer.json"
+
+    def files(self) -> dict[str, Callable[[Path], None]]:
+        return {self.names: lambda path: path.write_text("{}")}
 
 
 def saved(folder: Path, seed: int = 1) -> Tied:
     torch.manual_seed(seed)
     model = Tied()
-    save_model(folder, model, {"model": {"dim": 3}, "languages": ["en", "de"]}, FakeTokenizer())
+    save_model(folder, model, {"model": {"dim": 3}, "languages": ["en", "de"]}, FakeTokenizers())
     return model
 
 

@@ -19,7 +19,7 @@ COMMANDS = ["average", "demo", "evaluate", "init", "score", "show", "tokenizer",
 def test_the_commands_are_these_and_no_others() -> None:
     group = get_command(cli.app)
     assert sorted(group.commands) == COMMANDS
-    assert sorted(group.commands["tokenizer"].commands) == ["decode", "encode", "train"]
+    assert sorted(group.commands["tokenizer"].commands) == ["decode", "encode", "import", "train"]
 
 
 def test_no_help_imports_torch_or_pydantic() -> None:
@@ -42,7 +42,7 @@ sys.exit(f"imported: {heavy}" if heavy else 0)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("Usage: ") == 1 + len(COMMANDS) + 3
+    assert done.stdout.count("Usage: ") == 1 + len(COMMANDS) + 4
 
 
 def test_importing_the_package_imports_nothing_heavy() -> None:

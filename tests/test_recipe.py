@@ -255,7 +255,7 @@ def test_a_bad_override_is_named(changes: dict[str, Any], expected: list[str]) -
 def test_an_empty_recipe_names_every_section_that_is_missing() -> None:
     assert faults(lambda: parse("")) == [
         "model: missing; valid: seq2seq",
-        "tokenizer: missing; valid: bpe, unigram, file",
+        "tokenizer: missing; valid: bpe, char_bpe, unigram, wordpiece, word, file",
         "data: missing",
         "train: missing",
     ]
@@ -329,7 +329,7 @@ def test_a_folder_of_the_same_name_does_not_hide_a_recipe(tmp_path: Path, monkey
 
 def test_the_recipes_of_the_package_are_these() -> None:
     tenants = [f"multi30k-en-de-{tenant}" for tenant in ("linear", "rnnsearch", "tiny", "window")]
-    assert recipe_names() == ["demo", *tenants, "starter"]
+    assert recipe_names() == ["demo", "libreoffice-en-de", *tenants, "starter"]
 
 
 @pytest.mark.parametrize("name", recipe_names())

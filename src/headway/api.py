@@ -8,7 +8,9 @@ Words for a person go to the logger `headway`; results are returned.
 import json
 import logging
 import os
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from hashlib import sha256
 from itertools import islice
@@ -24,7 +26,6 @@ from headway.build import build
 from headway.checkpoint import (
     CONFIG,
     FORMAT,
-    TOKENIZER,
     WEIGHTS,
     check_writable,
     load_tensors,
@@ -44,14 +45,24 @@ from headway.config import (
     check_search,
 )
 from headway.data import phrasebook
-from headway.data.batch import Batch, Loader, encode_corpus
+from headway.data.batch import Batch, Loader, Resample
 from headway.data.corpus import read_pairs
+from headway.data.encode import Encoder
 from headway.data.prepare import Corpus
+from headway.data.readers import mapped
+from headway.data.tally import Tally
+from headway.documents.memory import Memory
+from headway.documents.terms import Terms
+from headway.documents.translate import Job, Report, sections
 from headway.evaluate.cost import costs
 from headway.evaluate.metrics import bleu_tokenizer, score_bleu, score_corpus
-from headway.generate.decode import score_ids
+from headway.evaluate.report import Section
+from headway.formats.kinds import read_document
+from headway.generate.align import any_head
+from headway.generate.decode import score_ids, translate_ids
 from headway.generate.lines import Counts, translate_lines
 from headway.generate.model import Model, longest_source
+from headway.generate.parts import Translator
 from headway.models.seq2seq import is_invariant
 from headway.nn.invariant import apply_batch_invariance
 from headway.presets import PRESETS
@@ -68,12 +79,13 @@ from headway.recipe import (
     starter_recipe,
 )
 from headway.strict import ConfigError, Fault, nearest, validate
-from headway.text.tokenizer import Tokenizer
+from headway.text.codes import plain
+from headway.text.tokenizer import TokenizerPair
 from headway.train import loop
 from headway.train.average import average as mean_of
 from headway.train.log import reporter
 from headway.train.plan import Estimate, measure, recipe_for
-from headway.train.state import ESTIMATE, RECIPE, RUN, check_free, checkpoints, differences, open_run
+from headway.train.state import ESTIMATE, RECIPE, RUN, check_free, checkpoints, differences, open_run, read_facts
 
 log = logging.getLogger("headway")
 
@@ -167,8 +179,8 @@ def describe(folder: Path) -> Description:
 def open_model(folder: Path) -> Model:
     """A model folder as a Model whose weights are still to be loaded."""
     config, languages, search = describe(folder)
-    tokenizer = Tokenizer.load(folder / TOKENIZER)
-    return Model(build(config, tokenizer.vocab_size), tokenizer, config, languages, search)
+    tokenizers = TokenizerPair.load(folder)
+    return Model(build(config, tokenizers.sizes), tokenizers, config, languages, search)
 
 
 def as_json(description: Description) -> dict[str, Any]:
@@ -180,6 +192,51 @@ def description(recipe: Recipe) -> Description:
     """What the model that a recipe trains will say of itself."""
     languages = LanguagesConfig(source=recipe.data.source_language, target=recipe.data.target_language)
     return Description(recipe.model, languages, recipe.search)
+
+
+# ---- documents ----
+
+
+def translate_document(
+    model: Model,
+    path: str | Path,
+    write: Callable[[bytes], object],
+    *,
+    everything: bool = False,
+    mark: bool = True,
+    memory: Sequence[str | Path] = (),
+    terms: str | Path | None = None,
+    by_sentence: bool | None = None,
+    **search: Any,
+) -> list[Section]:
+    """Translate the texts of a document (`headway.formats.kinds`) and write the file with them; returns the report.
+
+    everything: finished translations as well; mark: what the model wrote, as to be reviewed; memory: files of
+    translations to reuse; terms: a term list; by_sentence: None: in files of one language, whose texts are paragraphs;
+    search: as in `Model.stream`. Raises ValueError with all faults of the files, before anything is translated.
+    """
+    languages = model.languages
+    known = Terms.load(terms) if terms is not None else None
+    remembered = Memory.load(memory, languages.source, languages.target) if memory else None
+    with mapped(Path(path)) as data:
+        document = read_document(data, str(path), languages.source, languages.target)
+        number = sum(1 for _ in document.segments())  # faults are told now
+        log.info("%s: %s texts", path, f"{number:,}")
+        config, longest = model.settings(**search)
+        translate = Translator(
+            model.module,
+            model.tokenizers,
+            config,
+            max_source=longest,
+            languages=(languages.source, languages.target),
+            head=any_head(model.module),
+            by_sentence=not document.bilingual if by_sentence is None else by_sentence,
+            terms=known,
+        )
+        report = Report()
+        for chunk in Job(translate, everything, mark, remembered, terms=known)(document, report):
+            write(chunk)
+        return sections(report, document)
 
 
 # ---- training ----
@@ -225,39 +282,53 @@ def train(
     chosen = resumed(folder, given, may_shrink(source, changes)) if resume else given
     if chosen is None:
         raise ValueError("nothing to train on: give a recipe, or source and target, or resume a run")
-    data = Corpus(chosen)
-    if resume:
-        tokenizer = Tokenizer.load(folder / TOKENIZER)
-    else:
-        tokenizer, chosen = data.tokenizer(chosen, shrink=may_shrink(source, changes))
-    examples, left_out = encode_corpus(data.train, tokenizer, chosen.data.max_len, data.lines)
-    for told in left_out.words():
-        log.warning("%s", told)
-    loader = Loader(examples, chosen.train.batch_tokens, chosen.train.seed)
-    validation = Validation(data.valid, tokenizer, chosen)
     loop.refuse(chosen.train, where, validated=True)
-    torch.manual_seed(chosen.train.seed)
-    model = build(chosen.model, tokenizer.vocab_size)
-    if init is not None and not resume:
-        load_weights(model, init)
+    store = Path(chosen.data.store) if chosen.data.store else store_of(folder)
+    check_writable(store)
+    data = Corpus(chosen.data, store)
+    if resume:
+        refuse_other_data(folder, data)
+    with nothing_left(store):
+        if resume:
+            tokenizers = TokenizerPair.load(folder)
+        else:
+            tokenizers, chosen = data.tokenizers(chosen, shrink=may_shrink(source, changes))
+        torch.manual_seed(chosen.train.seed)
+        model = build(chosen.model, tokenizers.sizes)
+        if init is not None and not resume:
+            load_weights(model, init)
+        validation = Validation(data, tokenizers, chosen)
+        examples, left_out = data.examples(tokenizers, chosen.data.max_len)
+        for told in left_out:
+            log.warning("%s", told)
+        loader = Loader(
+            examples,
+            chosen.train.batch_tokens,
+            chosen.train.seed,
+            weights=data.weights(examples),
+            resample=resampler(tokenizers, chosen.data.max_len),
+        )
 
     # From here on there is a run: whatever could be wrong with the call has been found.
     with open_run(folder, resume=resume, force=force, device=where, threads=threads) as run:
         say_device(where, chosen.train.dtype)
         begun = bool(run.checkpoints())
-        run.pin({"data": data.fingerprint()})
+        run.pin({"data": data.fingerprint})
         if init is not None or not begun:
             run.pin({"init": str(init) if init is not None else None})
         if init is not None and resume and not begun:
             load_weights(model, init)
         if not resume:
-            begin_run(folder, chosen, tokenizer)
-        run.pin({"recipe": pinned(chosen), "tokenizer": sha256((folder / TOKENIZER).read_bytes()).hexdigest()})
+            begin_run(folder, chosen, tokenizers)
+        if chosen.data.store is None:
+            data.keep_in(folder / STORE)
+        hashes = [sha256((folder / name).read_bytes()).hexdigest() for name in tokenizers.files()]
+        run.pin({"recipe": pinned(chosen), "tokenizer": hashes[0] if len(hashes) == 1 else hashes})
         log.info(
             "%s pairs to train on, %s to validate; vocabulary %s; %s parameters; %.1f %% padding; %s updates",
             f"{len(examples):,}",
             f"{len(data.valid):,}",
-            f"{tokenizer.vocab_size:,}",
+            " and ".join(f"{tokenizer.vocab_size:,}" for tokenizer in dict.fromkeys(tokenizers)),
             f"{sum(parameter.numel() for parameter in model.parameters()):,}",
             100 * loader.padding,
             f"{chosen.train.steps:,}",
@@ -272,15 +343,62 @@ def train(
             validate=validation,
             device=where,
             progress=reporter(quiet),
-            describe=lambda batch: [data.pairs[line - 1] for line in batch.ids],
+            describe=lambda batch: described(batch, data, tokenizers),
         )
-        save_model(folder, model, as_json(description(chosen)), tokenizer)
+        save_model(folder, model, as_json(description(chosen)), tokenizers)
 
     scores: dict[str, Any] = {"run": str(folder), "steps": chosen.train.steps}
     apply_batch_invariance(model)
-    scores |= scored(Model(model, tokenizer, *description(chosen)), data.valid)
+    scores |= validation.scores(Model(model, tokenizers, *description(chosen)))
     log.info("next: headway translate %s FILE", quote(str(folder)))
     return scores
+
+
+STORE = "store"
+"""The folder of a run where its encoded data lies, if the recipe names no other."""
+
+
+def store_of(folder: Path) -> Path:
+    """Where to encode the data: beside the run's folder, and hidden, as long as there is no run."""
+    whole = folder.resolve()
+    return folder / STORE if (folder / RUN).exists() else whole.with_name(f".{whole.name}.{STORE}")
+
+
+def refuse_other_data(folder: Path, data: Corpus) -> None:
+    """Before it is encoded anew, since that may take long: data other than what the run began with."""
+    known = read_facts(folder).get("data", data.fingerprint)
+    if changed := differences(known, data.fingerprint):
+        remedy = "Bring back what it began with, or train on the new data into another --out"
+        raise ValueError("\n  ".join([f"{folder}: the run began with other data:", *changed]) + f"\n{remedy}")
+
+
+@contextmanager
+def nothing_left(folder: Path) -> Iterator[None]:
+    """A call that turns out to be wrong leaves no folder where there was none. (One that is killed does, to go on.)"""
+    there = folder.exists()
+    try:
+        yield
+    except ValueError:
+        if not there:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def resampler(tokenizers: TokenizerPair, max_len: int) -> Resample | None:
+    """Subword sampling as the vocabularies say; a text that would get more than max_len tokens stays as it is."""
+
+    def resample(side: int, ids: list[int], key: tuple[int, ...]) -> list[int]:
+        found = tokenizers[side].sample(ids, key) if tokenizers[side].noise else ids
+        return found if len(found) <= max_len else ids
+
+    return resample if any(tokenizer.noise for tokenizer in tokenizers) else None
+
+
+def described(batch: Batch, data: Corpus, tokenizers: TokenizerPair) -> list[list[str]]:
+    """Where the pairs of a batch stand, and their texts, for a person."""
+    places = [data.parts[part].place(number) for part, number in zip(batch.parts, batch.ids, strict=True)]
+    sides = zip(tokenizers, (batch.source.tolist(), batch.target_out.tolist()), strict=True)
+    return [list(row) for row in zip(places, *[map(tokenizer.decode, rows) for tokenizer, rows in sides], strict=True)]
 
 
 def pinned(recipe: Recipe) -> dict[str, Any]:
@@ -289,13 +407,13 @@ def pinned(recipe: Recipe) -> dict[str, Any]:
     return as_json(description(recipe)) | {"max_len": recipe.data.max_len, "bleu_tokenizer": bleu}
 
 
-def begin_run(folder: Path, recipe: Recipe, tokenizer: Tokenizer) -> None:
+def begin_run(folder: Path, recipe: Recipe, tokenizers: TokenizerPair) -> None:
     """Write what a run needs to be resumed or averaged."""
-    config = {"format": FORMAT, **as_json(description(recipe)), "tokenizer": TOKENIZER}
+    config = {"format": FORMAT, **as_json(description(recipe)), "tokenizer": tokenizers.names}
     write_files(
         folder,
         {
-            TOKENIZER: tokenizer.save,
+            **tokenizers.files(),
             CONFIG: lambda path: write_json(path, config),
             RECIPE: lambda path: path.write_text(dump_toml(literal_paths(recipe)), encoding="utf-8"),
         },
@@ -342,8 +460,9 @@ def with_tokenizer_of(model: str | Path, recipe: Recipe, changes: Mapping[str, A
     if asked := [name for name in changes if name.startswith("tokenizer")]:
         raise ValueError(f"{', '.join(asked)}: --init {model} brings its own tokenizer; leave one of the two out")
     log.info("tokenizer: that of %s, in place of the recipe's", model)
-    path = (Path(model) / TOKENIZER).absolute()
-    return recipe.model_copy(update={"tokenizer": FileTokenizerConfig(path=str(path))})
+    files = TokenizerPair.load(model).files()
+    paths = dict(zip(("path", "target_path"), (str((Path(model) / name).absolute()) for name in files), strict=False))
+    return recipe.model_copy(update={"tokenizer": FileTokenizerConfig(**paths)})
 
 
 def may_shrink(source: str | Path | None, changes: Mapping[str, Any]) -> bool:
@@ -369,28 +488,54 @@ def resumed(folder: Path, given: Recipe | None, shrunk: bool) -> Recipe:
 class Validation:
     """Loss (nats per target token) on all validation pairs, and BLEU of the real search on the first of them."""
 
-    def __init__(self, pairs: Sequence[tuple[str, str]], tokenizer: Tokenizer, recipe: Recipe) -> None:
-        self.tokenizer, self.recipe, self.pairs = tokenizer, recipe, pairs
+    def __init__(self, data: Corpus, tokenizers: TokenizerPair, recipe: Recipe) -> None:
+        self.tokenizers, self.recipe, tally = tokenizers, recipe, Tally()
         self.longest = longest_source(recipe.model, recipe.search)
-        examples, left_out = encode_corpus(pairs, tokenizer, recipe.data.max_len)
-        for told in left_out.words():
+        self.pairs = [(plain(pair.source), plain(pair.target)) for pair in data.valid]
+        encoder = Encoder(tokenizers, recipe.data.max_len, data.valid_tags)
+        placed = [(0, pair) for pair in data.valid]
+        self.rows = encoder.rows(placed, tally, lambda _, pair: pair.place or f"line {pair.number}")
+        for told in tally.words(len(self.pairs), recipe.data.max_len):
             log.warning("validation loss: %s", told)
-        self.encoded = list(zip(examples.sources, examples.targets, strict=True))
+        self.encoded = [(row.source, row.target) for row in self.rows if row is not None]
+        self.tagged = any(encoder.tags)
         if not self.encoded:
-            files = (
-                f"{recipe.data.valid_source or recipe.data.source}, {recipe.data.valid_target or recipe.data.target}"
-            )
+            files = ", ".join(str(path) for part in data.valid_parts or data.parts for path in part.paths)
             wrong = f"no pair is left to validate on: all have an empty side or more than {recipe.data.max_len} tokens"
             raise ValueError(f"{files}: {wrong} (data.max_len). Name other files, or raise it")
 
     def __call__(self, model: Any, step: int) -> dict[str, float]:
         logprobs = [value for line in score_ids(model, self.encoded) for value in line]
-        sources, references = zip(*self.pairs[:VALID_LINES], strict=True)
-        search = self.recipe.search
-        results = translate_lines(model, self.tokenizer, sources, search, Counts(), max_source=self.longest)
-        translated = [line[0].text for line in results]
+        translated, references = self.translated(model, VALID_LINES)
         bleu = score_bleu(translated, references, language=self.recipe.data.target_language)
         return {"loss": -sum(logprobs) / len(logprobs), "bleu": bleu}
+
+    def translated(self, model: Any, most: int) -> tuple[list[str], list[str]]:
+        """Translations of the first pairs, and their references. With tags, of those that were encoded with them."""
+        search, target = self.recipe.search, self.tokenizers.target
+        if not self.tagged:
+            sources, references = zip(*self.pairs[:most], strict=True)
+            results = translate_lines(
+                model,
+                self.tokenizers,
+                sources,
+                search,
+                Counts(),
+                max_source=self.longest,
+                languages=description(self.recipe).languages,
+            )
+            return [line[0].text for line in results], list(references)
+        chosen = [(row, pair[1]) for row, pair in zip(self.rows, self.pairs, strict=True) if row is not None][:most]
+        banned = [*target.line_breaking_ids, *target.atom_ids]
+        found = translate_ids(model, [row.source for row, _ in chosen], search, banned=banned)
+        return [target.decode_line(line[0].tokens)[0] for line in found], [text for _, text in chosen]
+
+    def scores(self, model: Model) -> dict[str, Any]:
+        """Those of the finished model on all pairs."""
+        if not self.tagged:
+            return scored(model, self.pairs)
+        translated, references = self.translated(model.module, len(self.pairs))
+        return asdict(score_corpus(translated, references, language=model.languages.target))
 
 
 def estimated(folder: Path, model: nn.Module, loader: Loader, recipe: Recipe, device: torch.device) -> Estimate:
@@ -454,7 +599,7 @@ def show(what: str | Path, vocab_size: int | None = None) -> dict[str, Any]:
         if vocab_size is not None:
             raise ValueError(f"vocab_size = {vocab_size}: {what} has a vocabulary of its own; leave it out")
         model = open_model(folder)
-        config, size = model.config, model.tokenizer.vocab_size
+        config, size = model.config, model.tokenizers.sizes
     elif str(what) in PRESETS:
         config, size = parse_model(str(what)), vocab_size or PRESET_VOCABULARY
     else:
@@ -462,6 +607,8 @@ def show(what: str | Path, vocab_size: int | None = None) -> dict[str, Any]:
             raise ValueError(f"{what}: no model folder, preset or recipe; {nearest(what, [*PRESETS, *recipe_names()])}")
         recipe = load_recipe(what)
         config, size = recipe.model, vocab_size or getattr(recipe.tokenizer, "vocab_size", None)
+        if size is not None and not getattr(recipe.tokenizer, "shared", True):
+            size = size, size
     if size is None:
         raise ValueError(f"{what}: its tokenizer is a file; say how many pieces it has with --vocab-size")
     return {"name": str(what), **costs(config, size), "model": config.model_dump(mode="json", exclude_none=True)}
@@ -478,7 +625,7 @@ def average(runs: Sequence[str | Path], out: str | Path, last: int | None = None
     folders = [Path(run) for run in runs]
     first, known = folders[0], describe(folders[0])
     for run in folders[1:]:
-        if describe(run).model != known.model or (run / TOKENIZER).read_bytes() != (first / TOKENIZER).read_bytes():
+        if describe(run).model != known.model or vocabularies(run) != vocabularies(first):
             told = f"{run}: is of another model or tokenizer than {first}"
             raise ValueError(f"{told}; only weights of one can be averaged")
     files = []
@@ -489,8 +636,12 @@ def average(runs: Sequence[str | Path], out: str | Path, last: int | None = None
         files += kept[-(last or len(kept)) :] or [run / WEIGHTS]
     model = open_model(first)
     load_tensors(model.module, mean_of(files), str(first))
-    save_model(out, model.module, as_json(known), model.tokenizer)
+    save_model(out, model.module, as_json(known), model.tokenizers)
     return len(files)
+
+
+def vocabularies(folder: Path) -> list[str]:
+    return [tokenizer.to_json() for tokenizer in TokenizerPair.load(folder)]
 
 
 def init(folder: str | Path) -> Path:

@@ -39,13 +39,18 @@ from headway.nn.residual import Plain, Post, Pre
 from headway.nn.stack import Stack
 
 
-def build(config: Seq2SeqConfig, vocab_size: int) -> Seq2Seq:
+def build(config: Seq2SeqConfig, vocab_size: int | tuple[int, int]) -> Seq2Seq:
     """The model, its weights drawn from torch's generator (seed it first), in float32 on the CPU.
 
-    Raises ValueError where a part cannot stand where the config puts it.
+    vocab_size: of the shared vocabulary, or of the source's and the target's. Raises ValueError where a part cannot
+    stand where the config puts it.
     """
-    tokens = nn.Embedding(vocab_size, config.dim)
-    source_tokens = tokens if config.tie == "all" else nn.Embedding(vocab_size, config.dim)
+    source_size, target_size = (vocab_size, vocab_size) if isinstance(vocab_size, int) else vocab_size
+    if config.tie == "all" and not isinstance(vocab_size, int):
+        told = "source and target have vocabularies of their own, and one table of embeddings cannot be for both"
+        raise ValueError(f'model.tie = "all": {told}; take "output"')
+    tokens = nn.Embedding(target_size, config.dim)
+    source_tokens = tokens if config.tie == "all" else nn.Embedding(source_size, config.dim)
     source_embed = Embed(source_tokens, build_position(config), scale=config.scale_embedding, dropout=config.dropout)
     target_embed = (
         source_embed
@@ -54,7 +59,7 @@ def build(config: Seq2SeqConfig, vocab_size: int) -> Seq2Seq:
     )
     encoder = build_stack(config.encoder, config, mask=Full(), cross=False, where="model.encoder")
     decoder = build_decoder(config)
-    unembed = nn.Linear(config.dim, vocab_size, bias=False)
+    unembed = nn.Linear(config.dim, target_size, bias=False)
     if config.tie != "none":
         unembed.weight = tokens.weight
     model = Seq2Seq(source_embed, target_embed, encoder, decoder, unembed)

@@ -21,14 +21,19 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from headway.text.tokenizer import TOKENIZER, TOKENIZERS
+
 FORMAT = 1
-CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
 
 
 class Saves(Protocol):
-    """What a tokenizer must do to live in a model folder."""
+    """What tokenizers must do to live in a model folder (`headway.text.tokenizer.TokenizerPair`)."""
 
-    def save(self, path: Path, /) -> None: ...
+    @property
+    def names(self) -> str | list[str]: ...
+
+    def files(self) -> dict[str, Callable[[Path], None]]: ...
 
 
 # ---------------------------------------------------------------------------------------------------- writing
@@ -179,11 +184,11 @@ def nearest(name: str, names: list[str]) -> str:
 
 
 def save_model(
-    folder: Path | str, module: nn.Module, config: Mapping[str, Any], tokenizer: Saves | None = None
+    folder: Path | str, module: nn.Module, config: Mapping[str, Any], tokenizers: Saves | None = None
 ) -> None:
     """Write a model folder. `config` is JSON: whatever is needed to build the module again, and more if you like."""
-    files = {TOKENIZER: tokenizer.save} if tokenizer else {}
-    written = {"format": FORMAT, **config, **({"tokenizer": TOKENIZER} if tokenizer else {})}
+    files = tokenizers.files() if tokenizers else {}
+    written = {"format": FORMAT, **config, **({"tokenizer": tokenizers.names} if tokenizers else {})}
     write_files(
         Path(folder),
         files
@@ -205,11 +210,13 @@ def read_config(folder: Path | str) -> dict[str, Any]:
     if version != FORMAT:
         told = f"{path}: format = {version!r}: this Headway reads format {FORMAT}"
         raise ValueError(f"{told}. Use the Headway version that wrote it, or convert the model with it")
-    if config.get("tokenizer", TOKENIZER) != TOKENIZER:
-        told = f"{path}: tokenizer = {config['tokenizer']!r}: it must be {TOKENIZER!r}, a file of the model folder"
+    given = config.get("tokenizer", TOKENIZER)
+    if given not in (TOKENIZER, [*TOKENIZERS]):
+        told = f"{path}: tokenizer = {given!r}: it must be {TOKENIZER!r} or {[*TOKENIZERS]}, files of the model folder"
         raise ValueError(f"{told}. Give the tokenizer that name there and here, or drop the key if there is none")
-    if "tokenizer" in config and not (Path(folder) / TOKENIZER).is_file():
-        raise ValueError(f"{folder}: {TOKENIZER} is missing. Copy the whole model folder again")
+    for name in ([given] if isinstance(given, str) else given) if "tokenizer" in config else ():
+        if not (Path(folder) / name).is_file():
+            raise ValueError(f"{folder}: {name} is missing. Copy the whole model folder again")
     return config
 
 

@@ -45,7 +45,16 @@ class Stop(StrEnum):
 
 class Kind(StrEnum):
     bpe = "bpe"
+    char_bpe = "char_bpe"
     unigram = "unigram"
+    wordpiece = "wordpiece"
+    word = "word"
+
+
+class Normalise(StrEnum):
+    none = "none"
+    NFC = "NFC"
+    NFKC = "NFKC"
 
 
 ModelFolder = Annotated[str, typer.Argument(metavar="MODEL", help="A model folder or a run folder.")]
@@ -198,12 +207,30 @@ def lines_of(path: str, out: str | None = None) -> Iterator[str]:
     from headway.data.corpus import iter_lines, read_lines
 
     if path != "-":
-        if out not in (None, "-") and os.path.realpath(path) == os.path.realpath(out):
-            raise ValueError(f"{out}: is the input as well; give -o another file")
+        refuse_same(path, out)
         return iter(read_lines(path))
     if sys.stdin is None:
         raise ValueError("standard input is closed; name a file")
     return iter_lines(sys.stdin.buffer)
+
+
+def refuse_same(path: str, out: str | None) -> None:
+    if out not in (None, "-") and os.path.realpath(path) == os.path.realpath(out):
+        raise ValueError(f"{out}: is the input as well; give -o another file")
+
+
+def show_report(sections: Any, title: str, path: str | None, quiet: bool) -> None:
+    """On stderr, and as a file where one is named."""
+    from rich.console import Console
+
+    from headway.evaluate.report import page, terminal, to_json
+
+    if path is not None:
+        make = to_json if path.endswith(".json") else page
+        with output(path) as sink:
+            sink.write(make(title, sections).encode())
+    if not quiet:
+        terminal(sections[:-1] if path is not None else sections, Console(stderr=True))
 
 
 def print_json(value: Any) -> None:
@@ -291,14 +318,47 @@ def translate(
     nbest: Annotated[
         int, typer.Option("--nbest", min=1, help="N > 1: print N for each line, as number, score, text.")
     ] = 1,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Of a document also the texts that have a finished translation.")
+    ] = False,
+    mark: Annotated[
+        bool, typer.Option("--mark/--no-mark", help="Mark what the model wrote into a document as to be reviewed.")
+    ] = True,
+    memory: Annotated[
+        list[str] | None, typer.Option("--memory", help="Reuse the translations of this TMX, XLIFF or PO file.")
+    ] = None,
+    terms: Annotated[str | None, typer.Option("--terms", help="Keep to this list: source, tab, target.")] = None,
+    report: Annotated[
+        str | None, typer.Option("--report", help="Write what there is to look at here, as .html or .json.")
+    ] = None,
     device: DeviceOption = Device.auto,
     threads: ThreadsOption = None,
     dtype: DtypeOption = Dtype.float32,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Translate text line by line: as many lines out as in, in order."""
+    """Translate lines of text, as many out as in, or a document (PO, XLIFF, TMX, HTML, Markdown, SRT, VTT) by its name:
+    only its texts are changed."""
     speak(quiet)
+    from headway.formats.kinds import document_class
+
+    search = {"beam": beam, "length_penalty": length_penalty, "stop": stop}
+    if document_class(file) is not None:
+        if nbest > 1 or as_json:
+            raise ValueError("--nbest and --json are for lines of text; a document holds one translation of each text")
+        options = {"everything": everything, "mark": mark, "memory": memory or [], "terms": terms}
+        with output(out) as sink:
+            refuse_same(file, out)
+            from headway import api
+
+            loaded = api.load(model, device=device, dtype=dtype, threads=threads)
+            found = api.translate_document(loaded, file, sink.write, **options, **search)
+        show_report(found, f"{file}", report, quiet)
+        return
+    if everything or not mark or memory or terms or report:
+        raise ValueError(
+            f"{file}: --all, --no-mark, --memory, --terms and --report are for documents, and this is text"
+        )
     with output(out) as sink:
         lines = lines_of(file, out)
         from headway import api
@@ -308,9 +368,7 @@ def translate(
         alone = file == "-" and sys.stdin.isatty()
         results_of_lines = loaded.stream(
             lines,
-            beam=beam,
-            length_penalty=length_penalty,
-            stop=stop,
+            **search,
             n_best=nbest,
             lines_at_once=1 if alone else CHUNK_LINES,
         )
@@ -425,35 +483,112 @@ def average(
     log.info("averaged %d sets of weights into %s; next: headway translate %s -", count, out, quote(out))
 
 
+PlaceholdersOption = Annotated[
+    int, typer.Option("--placeholders", min=0, help="Pieces <x0>, <x1> ... that no text gives, for codes to be copied.")
+]
+SeparatorOption = Annotated[bool, typer.Option("--separator", help="A piece <sep> that no text gives.")]
+TagsOption = Annotated[
+    list[str] | None, typer.Option("--tag", help="A piece <TAG> that no text gives, such as 2de. May be repeated.")
+]
+
+
 @tokenizer_app.command("train")
 def tokenizer_train(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Text files (.gz too).")],
     out: Annotated[str, typer.Option("--out", "-o", help="Where to write tokenizer.json.")],
     vocab_size: Annotated[
-        int, typer.Option("--vocab-size", min=260, help="Number of pieces, 256 bytes and 4 control tokens among them.")
+        int, typer.Option("--vocab-size", min=5, help="Number of pieces, control tokens and bytes among them.")
     ] = 8000,
     kind: Annotated[
-        Kind, typer.Option("--kind", help="bpe: byte-level, lossless; unigram: likeliest pieces.")
+        Kind,
+        typer.Option(
+            "--kind", help="The first three keep every text; wordpiece and word lose words they cannot spell."
+        ),
     ] = Kind.bpe,
+    normalise: Annotated[Normalise, typer.Option("--normalise", help="Unicode form of all texts.")] = Normalise.none,
+    placeholders: PlaceholdersOption = 0,
+    separator: SeparatorOption = False,
+    tags: TagsOption = None,
 ) -> None:
-    """Train one joint vocabulary on text files."""
+    """Train one vocabulary on text files."""
     speak(quiet=False)
-    from headway.config import BPEConfig, UnigramConfig
     from headway.data.corpus import read_lines
     from headway.text.tokenizer import Tokenizer
 
+    table = {"vocab_size": vocab_size, "normalise": normalise.value, "placeholders": placeholders}
+    config = tokenizer_config(kind.value, {**table, "separator": separator, "tags": tags or []})
     with output(out) as sink:  # a bad path is said before the work, not after it
         texts = [line for file in files for line in read_lines(file)]
-        config = {Kind.bpe: BPEConfig, Kind.unigram: UnigramConfig}[kind](vocab_size=vocab_size)
         trained = Tokenizer.train(texts, config)
         sink.write(trained.to_json().encode())
     log.info("wrote %s: %d pieces from %d lines", out, trained.vocab_size, len(texts))
+    log.info("%s", vocabulary_text(trained, texts))
+
+
+def tokenizer_config(kind: str, table: dict[str, Any]) -> Any:
+    """A recipe's [tokenizer] from options. Raises ValueError with every fault."""
+    from headway.config import TokenizerConfig, check_tokenizer
+    from headway.strict import ConfigError, kinds, validate, variants
+
+    [found] = [cls for cls in variants(TokenizerConfig) if kind in kinds(cls)]
+    config, faults = validate(found, table, ("tokenizer",))
+    if config is None or (faults := list(check_tokenizer(config))):  # pyright: ignore
+        raise ConfigError(faults, "the call")
+    return config
+
+
+def vocabulary_text(tokenizer: Any, texts: list[str]) -> str:
+    """How well a vocabulary fits texts, for a person."""
+    from headway.text.tokenizer import UNK
+
+    rows = tokenizer.encode_batch(texts)
+    tokens, words = sum(map(len, rows)), sum(len(text.split()) for text in texts)
+    unknown, used = sum(row.count(UNK) for row in rows), {number for row in rows for number in row}
+    pieces = range(tokenizer.atom_ids.stop, tokenizer.vocab_size)
+    longest = sorted(pieces, key=lambda number: (-len(tokenizer.piece_bytes(number)), number))[:8]
+    told = {
+        "characters per token": f"{sum(map(len, texts)) / max(1, tokens):.2f}",
+        "tokens per word": f"{tokens / max(1, words):.2f}",
+        "unknown": f"{100 * unknown / max(1, tokens):.2f} % of {tokens:,} tokens",
+        "pieces in use": f"{len(used.intersection(pieces)):,} of {len(pieces):,}",
+        "longest pieces": " ".join(map(shown, map(tokenizer.piece, longest))),
+    }
+    return "\n".join(f"{name:22}{value}" for name, value in told.items())
+
+
+def shown(piece: str) -> str:
+    """A piece without spaces in it, so that several fit on a line."""
+    return "".join(x if x.isprintable() else x.encode("unicode_escape").decode() for x in piece.replace(" ", "\u2581"))
+
+
+@tokenizer_app.command("import")
+def tokenizer_import(
+    file: Annotated[
+        str,
+        typer.Argument(metavar="FILE", help="SentencePiece .model, tokenizer.json, .tiktoken ranks, t2t .subwords."),
+    ],
+    out: Annotated[str, typer.Option("--out", "-o", help="Where to write tokenizer.json.")],
+    placeholders: PlaceholdersOption = 0,
+    separator: SeparatorOption = False,
+    tags: TagsOption = None,
+) -> None:
+    """Make a vocabulary from elsewhere one of ours: control tokens first, then what no text gives, then the pieces."""
+    speak(quiet=False)
+    from headway.text.tokenizer import Tokenizer
+
+    table = {"path": file, "placeholders": placeholders, "separator": separator, "tags": tags or []}
+    config = tokenizer_config("file", table)
+    with output(out) as sink:
+        made = Tokenizer.read(file, config.atoms)
+        sink.write(made.to_json().encode())
+    kept = "every text comes back" if made.lossless else "not every text comes back as it was"
+    log.info("wrote %s: %d pieces; %s", out, made.vocab_size, kept)
 
 
 def load_tokenizer(path: str) -> Any:
-    from headway.text.tokenizer import Tokenizer
+    from headway.text.tokenizer import TOKENIZER, Tokenizer
 
-    return Tokenizer.load(Path(path) / "tokenizer.json" if Path(path).is_dir() else Path(path))
+    return Tokenizer.load(Path(path) / TOKENIZER if Path(path).is_dir() else Path(path))
 
 
 TokenizerFile = Annotated[
@@ -462,12 +597,22 @@ TokenizerFile = Annotated[
 
 
 @tokenizer_app.command("encode")
-def tokenizer_encode(tokenizer: TokenizerFile, file: TextFile = "-") -> None:
+def tokenizer_encode(
+    tokenizer: TokenizerFile,
+    file: TextFile = "-",
+    pieces: Annotated[
+        bool, typer.Option("--pieces", help="Show the pieces; a space in one is shown as \u2581.")
+    ] = False,
+) -> None:
     """Text in, numbers of its pieces out, line by line."""
     speak(quiet=False)
     loaded = load_tokenizer(tokenizer)
     for line in lines_of(file):
-        print(*loaded.encode(line))
+        ids = loaded.encode(line)
+        if pieces:
+            sys.stdout.buffer.write(f"{' '.join(shown(loaded.piece(number)) for number in ids)}\n".encode())
+        else:
+            print(*ids)
 
 
 @tokenizer_app.command("decode")

@@ -6,7 +6,7 @@ and `headway.build` turns them into modules. Defaults are written here and nowhe
 """
 
 from collections.abc import Iterator
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, PlainValidator
 
@@ -175,34 +175,129 @@ class LanguagesConfig(Config):
     target: Text | None = None
 
 
-class BPEConfig(Config):
-    kind: Literal["bpe"] = "bpe"
+class AtomsConfig(Config):
+    """Pieces that no text gives and that are never cut."""
+
+    kind: Any
+    placeholders: Annotated[int, Field(ge=0, le=1000)] = (
+        0  # <x0>, <x1> ...: what stands for codes of a text, to be copied
+    )
+    separator: bool = False  # <sep>, between a sentence and its context
+    tags: Annotated[tuple[Text, ...], Field(strict=False)] = ()  # "2de" is the piece <2de>, put before a source
+
+    @property
+    def atoms(self) -> tuple[str, ...]:
+        """Their names, in the order of their ids."""
+        names = [*(f"x{number}" for number in range(self.placeholders)), *["sep"] * self.separator, *self.tags]
+        return tuple(f"<{name}>" for name in names)
+
+
+class TrainedTokenizerConfig(AtomsConfig):
     vocab_size: Annotated[int, Field(ge=260)]  # 256 bytes and four control tokens
+    normalise: Literal["none", "NFC", "NFKC"] = "none"
+    shared: bool = True  # False: each side has a vocabulary of its own, of this size
 
 
-class UnigramConfig(Config):
+class BPEConfig(TrainedTokenizerConfig):
+    kind: Literal["bpe"] = "bpe"
+    dropout: Share = 0.0  # BPE-dropout, in training only
+
+
+class CharBPEConfig(TrainedTokenizerConfig):
+    kind: Literal["char_bpe"] = "char_bpe"
+    dropout: Share = 0.0
+
+
+class UnigramConfig(TrainedTokenizerConfig):
     kind: Literal["unigram"] = "unigram"
-    vocab_size: Annotated[int, Field(ge=260)]
+    alpha: Annotated[Positive | None, OFF] = None  # pieces are sampled in training, flatter the nearer to 0; None: not
 
 
-class FileTokenizerConfig(Config):
+class WordPieceConfig(TrainedTokenizerConfig):
+    kind: Literal["wordpiece"] = "wordpiece"
+    vocab_size: Annotated[int, Field(ge=5)]
+
+
+class WordConfig(TrainedTokenizerConfig):
+    kind: Literal["word"] = "word"
+    vocab_size: Annotated[int, Field(ge=5)]
+
+
+class FileTokenizerConfig(AtomsConfig):
+    """A tokenizer.json of ours, or a file made elsewhere (SentencePiece, tokenizers, tensor2tensor, GPT-2's ranks)."""
+
     kind: Literal["file"] = "file"
     path: Text
+    target_path: Text | None = None  # None: that of `path` is for both sides
 
 
-TokenizerConfig = Annotated[BPEConfig | UnigramConfig | FileTokenizerConfig, Field(discriminator="kind")]
+TokenizerConfig = Annotated[
+    BPEConfig | CharBPEConfig | UnigramConfig | WordPieceConfig | WordConfig | FileTokenizerConfig,
+    Field(discriminator="kind"),
+]
+
+
+def _column(value: object) -> int | str:
+    if (isinstance(value, int) and not isinstance(value, bool) and value > 0) or (isinstance(value, str) and value):
+        return value
+    raise ValueError("needs the name of a column, or its number from 1")
+
+
+Column = Annotated[int | str, PlainValidator(_column)]
+Names = Annotated[tuple[Text, ...], Field(strict=False)]
+
+
+class CorpusConfig(Config):
+    """One of several corpora: `path`, a file that holds both sides (or a folder or glob of such), or two files (or two
+    globs) line by line."""
+
+    path: Text | None = None
+    source: Text | None = None
+    target: Text | None = None
+    kind: Literal["auto", "text", "tsv", "csv", "jsonl", "parquet", "mo", "po", "tmx", "xliff", "srt", "vtt"] = "auto"
+    source_column: Column | None = None  # of tsv, csv, jsonl, parquet; None: 1 and 2, or "source" and "target"
+    target_column: Column | None = None
+    delimiter: Annotated[str, Field(min_length=1, max_length=1)] | None = None  # of csv; None: a comma
+    pieces: bool = False  # SentencePiece pieces with spaces between them, to be joined again
+    weight: Positive = 1.0  # how often each pair is seen in an epoch
+    tags: Names = ()  # atoms of the tokenizer to put before each source
+    source_language: Text | None = None  # None: that of [data]
+    target_language: Text | None = None
+
+
+class CleanConfig(Config):
+    """What training leaves out, besides pairs with an empty side; `headway.data.clean` says what each rule means."""
+
+    min_chars: Annotated[Size | None, OFF] = None
+    max_chars: Annotated[Size | None, OFF] = None
+    max_ratio: Annotated[Annotated[float, Field(gt=1)] | None, OFF] = None
+    identical: bool = False
+    markup: bool = False
+    mojibake: bool = False
+    letters: Annotated[Annotated[float, Field(gt=0, le=1)] | None, OFF] = None  # least share of the languages' letters
+    language: bool = False
+    overlap: Literal["source", "pair", "none"] = "none"  # with what is validated or tested on
+    duplicates: Literal["pair", "source", "target", "none"] = "none"
 
 
 class DataConfig(Config):
-    source: Text
-    target: Text
+    source: Text | None = None  # two plain files are the short form of one corpus
+    target: Text | None = None
+    corpora: Annotated[tuple[CorpusConfig, ...], Field(strict=False)] = ()
+    temperature: Annotated[float, Field(ge=1)] | None = None  # in place of weights: (pairs / most pairs)^(1/T - 1)
+    valid: Text | None = None  # a file of both sides to validate on; or two plain ones:
     valid_source: Text | None = None
     valid_target: Text | None = None
+    valid_tags: Names | None = None  # None: those of the corpora, where all have the same
+    test: Names = ()  # files whose texts data.clean.overlap keeps out of training, besides those to validate on
     holdout_share: Annotated[float, Field(gt=0, lt=1)] = 0.05  # held out for validation where no files are named for it
     holdout_most: Size = 2000
     source_language: Text | None = None
     target_language: Text | None = None
     max_len: Size = 256
+    sprinkle: Share = 0.0  # of the pairs without codes get some, so that a model learns to copy its placeholders
+    clean: CleanConfig = CleanConfig()
+    store: Text | None = None  # a folder for the encoded data; None: in the run's
 
 
 # ---- training ----
@@ -309,7 +404,11 @@ def check(config: Recipe | Seq2SeqConfig) -> list[Fault]:
     """All contradictions between values that are fine alone."""
     if isinstance(config, Seq2SeqConfig):
         return check_model(config)
-    faults = [*check_model(config.model), *check_data(config), *check_train(config)]
+    faults = [*check_model(config.model), *check_tokenizer(config.tokenizer), *check_data(config), *check_train(config)]
+    separate = config.tokenizer.target_path if config.tokenizer.kind == "file" else not config.tokenizer.shared
+    if separate and config.model.tie == "all":
+        wrong = 'one table of embeddings for two vocabularies (shared, target_path of the tokenizer); take "output"'
+        faults.append(Fault(("model", "tie"), "all", wrong))
     if config.search.n_best != 1:
         wrong = "a recipe's search gives one translation; ask for more with `headway translate --nbest`"
         faults.append(Fault(("search", "n_best"), config.search.n_best, wrong))
@@ -372,20 +471,76 @@ def _check_direction(dim: int, mixer: Config, where: Where, side: str) -> Iterat
             pass
 
 
+def check_tokenizer(tokenizer: AtomsConfig) -> Iterator[Fault]:
+    names = tokenizer.atoms
+    if isinstance(tokenizer, TrainedTokenizerConfig):
+        least = (5 if isinstance(tokenizer, WordPieceConfig | WordConfig) else 260) + len(names)
+        if tokenizer.vocab_size < least:
+            wrong = f"too few with {len(names)} placeholders, separators and tags; take {least} or more"
+            yield Fault(("tokenizer", "vocab_size"), tokenizer.vocab_size, wrong)
+    for index, tag in enumerate(tokenizer.tags):
+        where = ("tokenizer", "tags", index)
+        if any(letter.isspace() or letter in "<>" for letter in tag):
+            yield Fault(where, tag, "needs no space and none of < >; the piece is written with them around it")
+        elif f"<{tag}>" in ("<pad>", "<s>", "</s>", "<unk>"):
+            yield Fault(where, tag, f"<{tag}> is a control token; take another name")
+        elif names.count(f"<{tag}>") > 1:
+            yield Fault(where, tag, f"there are several <{tag}>, placeholders and the separator counted; drop one")
+
+
 def check_data(recipe: Recipe) -> list[Fault]:
-    data, position, faults = recipe.data, recipe.model.position, []
-    for one, other in (("valid_source", "valid_target"), ("valid_target", "valid_source")):
-        if getattr(data, one) is not None and getattr(data, other) is None:
-            faults.append(Fault(("data", one), getattr(data, one), f"needs data.{other} with it"))
-    if data.valid_source is not None or data.valid_target is not None:
-        for name in ("holdout_share", "holdout_most"):
-            if getattr(data, name) != DataConfig.model_fields[name].default:
-                wrong = "not used where validation files are named; drop it, or drop valid_source and valid_target"
-                faults.append(Fault(("data", name), getattr(data, name), wrong))
+    data, position = recipe.data, recipe.model.position
+    faults = [*_check_corpora(data, recipe.tokenizer), *_check_valid(data)]
     if isinstance(position, LearnedConfig) and position.max_len <= data.max_len:
         wrong = f"too few for data.max_len = {data.max_len} tokens and the end token; take {data.max_len + 1} or more"
         faults.append(Fault(("model", "position", "max_len"), position.max_len, wrong))
     return faults
+
+
+def _check_corpora(data: DataConfig, tokenizer: AtomsConfig) -> Iterator[Fault]:
+    for side in ("source", "target"):
+        value = getattr(data, side)
+        if value is None and not data.corpora:
+            yield Fault(("data", side), MISSING, "missing; name two plain files, or write [[data.corpora]]")
+        if value is not None and data.corpora:
+            yield Fault(("data", side), value, "stands for one corpus; give it as an entry of data.corpora instead")
+    for index, corpus in enumerate(data.corpora):
+        where = ("data", "corpora", index)
+        named = [name for name in ("path", "source", "target") if getattr(corpus, name) is not None]
+        if named not in (["path"], ["source", "target"]):
+            yield Fault(where, ", ".join(named) or "{}", "needs either path, or source and target")
+        if data.temperature is not None and corpus.weight != 1:
+            wrong = f"data.temperature = {data.temperature:g} sets the weights; drop one of the two"
+            yield Fault((*where, "weight"), corpus.weight, wrong)
+    if data.test and data.clean.overlap == "none":
+        yield Fault(("data", "test"), data.test, "not used without data.clean.overlap; set that, or drop it")
+    if data.sprinkle and not tokenizer.placeholders:
+        wrong = "puts codes into pairs, and the vocabulary has nothing to stand for them; set tokenizer.placeholders"
+        yield Fault(("data", "sprinkle"), data.sprinkle, wrong)
+    if data.temperature is not None and len(data.corpora) < 2:
+        yield Fault(("data", "temperature"), data.temperature, "weighs corpora, and there are not several; drop it")
+
+
+def _check_valid(data: DataConfig) -> Iterator[Fault]:
+    for one, other in (("valid_source", "valid_target"), ("valid_target", "valid_source")):
+        value = getattr(data, one)
+        if value is not None and getattr(data, other) is None:
+            yield Fault(("data", one), value, f"needs data.{other} with it")
+        if value is not None and data.valid is not None:
+            yield Fault(("data", one), value, "data.valid names what to validate on as well; drop one of the two")
+    if data.valid is None and data.valid_source is None and data.valid_target is None:
+        if data.valid_tags is not None:
+            wrong = "not used where pairs are held out: they keep the tags of their corpus; drop it"
+            yield Fault(("data", "valid_tags"), data.valid_tags, wrong)
+        return
+    for name in ("holdout_share", "holdout_most"):
+        if getattr(data, name) != DataConfig.model_fields[name].default:
+            wrong = "not used where validation files are named; drop it, or drop valid_source and valid_target"
+            yield Fault(("data", name), getattr(data, name), wrong)
+    if data.valid_tags is None and len({corpus.tags for corpus in data.corpora}) > 1:
+        yield Fault(
+            ("data", "valid_tags"), MISSING, "missing; the corpora have different tags: say which to validate with"
+        )
 
 
 def check_train(recipe: Recipe) -> list[Fault]:

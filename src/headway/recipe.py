@@ -16,7 +16,7 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from itertools import groupby
 from pathlib import Path
@@ -247,8 +247,8 @@ def _known(tree: Any, rest: Where) -> int:
 
 # ---- paths ----
 
-PATHS = ("source", "target", "valid_source", "valid_target", "path")
-"""The keys of [data] and [tokenizer] that name files."""
+PATHS = ("source", "target", "path", "target_path", "valid", "valid_source", "valid_target", "test", "store")
+"""The keys of [data], its corpora and [tokenizer] that name files or folders."""
 
 
 def resolve_paths(recipe: Recipe, folder: str | Path) -> Recipe:
@@ -257,24 +257,34 @@ def resolve_paths(recipe: Recipe, folder: str | Path) -> Recipe:
 
     Raises ConfigError naming every variable that is not set.
     """
-    changed, faults = {}, []
-    for section in ("data", "tokenizer"):
-        values = {}
-        for key in PATHS:
-            text = getattr(getattr(recipe, section), key, None)
-            if text is None:
-                continue
-            unset = [name for name in _VARIABLE.findall(text) if name and not os.environ.get(name.strip("{}"))]
-            for name in (name.strip("{}") for name in unset):
-                wrong = f"the environment variable {name} is not set; set it, or write the path out"
-                faults.append(Fault((section, key), text, wrong))
-            if not unset:
-                home = os.path.expanduser(text)
-                values[key] = str(Path(folder) / _VARIABLE.sub(lambda found: _value(found[1]), home))
-        changed[section] = getattr(recipe, section).model_copy(update=values)
+    faults: list[Fault] = []
+
+    def whole(where: Where, text: str) -> str:
+        unset = [name for name in _VARIABLE.findall(text) if name and not os.environ.get(name.strip("{}"))]
+        for name in (name.strip("{}") for name in unset):
+            wrong = f"the environment variable {name} is not set; set it, or write the path out"
+            faults.append(Fault(where, text, wrong))
+        expanded = _VARIABLE.sub(lambda found: _value(found[1]), os.path.expanduser(text)) if not unset else text
+        return str(Path(folder) / expanded)
+
+    resolved = _with_paths(recipe, whole)
     if faults:
         raise ConfigError(faults, "the recipe")
-    return recipe.model_copy(update=changed)
+    return resolved
+
+
+def _with_paths(recipe: Recipe, change: Callable[[Where, str], str]) -> Recipe:
+    """The recipe with each path of its data and tokenizer changed; `change` is told where in the TOML it stands."""
+
+    def changed(value: Any, where: Where) -> Any:
+        if isinstance(value, Config):
+            return value.model_copy(update={key: changed(part, (*where, key)) for key, part in value})
+        if isinstance(value, tuple):
+            return tuple(changed(part, (*where, index)) for index, part in enumerate(value))
+        named = any(part in PATHS for part in where[-2:] if isinstance(part, str))
+        return change(where, value) if named and isinstance(value, str) else value
+
+    return recipe.model_copy(update={name: changed(getattr(recipe, name), (name,)) for name in ("data", "tokenizer")})
 
 
 _VARIABLE = re.compile(r"\$(?:\$|(\w+|\{\w+\}))")  # the group is empty for $$
@@ -292,12 +302,7 @@ def literal_path(path: str | Path) -> str:
 def literal_paths(recipe: Recipe) -> Recipe:
     """The inverse of `resolve_paths`, for a recipe that is to be written: its whole paths as `literal_path` spells
     them."""
-    changed = {}
-    for section in ("data", "tokenizer"):
-        paths = {key: getattr(getattr(recipe, section), key, None) for key in PATHS}
-        values = {key: literal_path(path) for key, path in paths.items() if path is not None}
-        changed[section] = getattr(recipe, section).model_copy(update=values)
-    return recipe.model_copy(update=changed)
+    return _with_paths(recipe, lambda _, path: literal_path(path))
 
 
 # ---- writing ----
@@ -315,7 +320,10 @@ def dump_toml(recipe: Recipe) -> str:
     del data["search"]["n_best"]  # for the command that translates
     if recipe.train.clip is None:
         data["train"]["clip"] = "none"  # the one key whose default is not to leave it out
-    if recipe.data.valid_source is not None:
+    for key in ("corpora", "test"):
+        if not data["data"][key]:
+            del data["data"][key]
+    if recipe.data.valid_source is not None or recipe.data.valid is not None:
         del data["data"]["holdout_share"], data["data"]["holdout_most"]  # not used
     for where in STACKS:
         stack = _look(data, where)
@@ -340,7 +348,8 @@ def _section(where: Where, table: Table) -> str:
 
 def _holds_tables(table: Table) -> bool:
     return any(
-        isinstance(value, dict) or (isinstance(value, list) and isinstance(value[0], dict)) for value in table.values()
+        isinstance(value, dict) or (isinstance(value, list) and isinstance((value or [None])[0], dict))
+        for value in table.values()
     )
 
 

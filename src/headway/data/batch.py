@@ -4,20 +4,18 @@ Nothing is drawn from a generator that runs on: the batch at (epoch, position) i
 comes there (tests/test_batch.py holds both against each other). Sizes are in tokens, as in section 5.1 of the paper.
 """
 
-from array import array
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import overload
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from headway.text.tokenizer import BOS, EOS, PAD, Tokenizer
+from headway.data.store import Row, Shard
+from headway.text.tokenizer import BOS, EOS, PAD
 
 POOL = 1_000_000
-CHUNK = 10_000
-"""Pairs sorted by length together, and pairs encoded at a time."""
+"""Pairs sorted by length together."""
 
 
 @dataclass(frozen=True)
@@ -26,21 +24,24 @@ class Batch:
 
     source = x + [EOS], target_in = [BOS] + y, target_out = y + [EOS].
     source: (B, S) int64; target_in, target_out: (B, T) int64; ids: the pairs' line numbers in the corpus, from 1;
-    num_tokens: those of target_out that are not PAD, which the loss is divided by.
+    parts: which part of the corpora each is of; num_tokens: those of target_out that are not PAD, which the loss is
+    divided by.
     """
 
     source: Tensor
     target_in: Tensor
     target_out: Tensor
     ids: list[int]
+    parts: list[int]
     num_tokens: int
 
 
-def collate(pairs: Sequence[tuple[Sequence[int], Sequence[int]]], ids: Sequence[int]) -> Batch:
+def collate(rows: Sequence[Row]) -> Batch:
     """Pairs of token ids (without control tokens) as one Batch."""
-    source = padded([[*x, EOS] for x, _ in pairs])
-    target_in, target_out = padded([[BOS, *y] for _, y in pairs]), padded([[*y, EOS] for _, y in pairs])
-    return Batch(source, target_in, target_out, list(ids), sum(len(y) + 1 for _, y in pairs))
+    source = padded([[*row.source, EOS] for row in rows])
+    target_in, target_out = padded([[BOS, *row.target] for row in rows]), padded([[*row.target, EOS] for row in rows])
+    ids, parts = [row.number for row in rows], [row.part for row in rows]
+    return Batch(source, target_in, target_out, ids, parts, sum(len(row.target) + 1 for row in rows))
 
 
 def padded(rows: Sequence[Sequence[int]]) -> Tensor:
@@ -51,99 +52,48 @@ def padded(rows: Sequence[Sequence[int]]) -> Tensor:
     return torch.from_numpy(table)
 
 
-@dataclass
-class LeftOut:
-    """What `encode_corpus` left out, by line numbers from 1: sides of more than max_len tokens, and empty sides."""
-
-    total: int
-    max_len: int
-    too_long: list[int] = field(default_factory=list)
-    empty: list[int] = field(default_factory=list)
-
-    def words(self) -> list[str]:
-        """One sentence for each kind that occurred, with a few of its lines."""
-        kinds = (self.too_long, f"have more than {self.max_len} tokens on a side"), (self.empty, "have an empty side")
-        told = []
-        for lines, what in kinds:
-            if lines:
-                shown = ", ".join(map(str, lines[:5])) + (", ..." if len(lines) > 5 else "")
-                told.append(f"left out {len(lines):,} of {self.total:,} pairs that {what}: lines {shown}")
-        return told
-
-
-class Packed(Sequence[list[int]]):
-    """Lists of token ids at four bytes a token, where Python's own would take forty."""
-
-    def __init__(self, rows: Iterable[Sequence[int]] = ()) -> None:
-        self._ids, self._ends = array("i"), array("q", [0])
-        self.extend(rows)
-
-    def extend(self, rows: Iterable[Sequence[int]]) -> None:
-        for row in rows:
-            self._ids.extend(row)
-            self._ends.append(len(self._ids))
-
-    def __len__(self) -> int:
-        return len(self._ends) - 1
-
-    @overload
-    def __getitem__(self, index: int) -> list[int]: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[list[int]]: ...
-    def __getitem__(self, index: int | slice) -> list[int] | list[list[int]]:
-        if isinstance(index, slice):
-            return [self[number] for number in range(len(self))[index]]
-        index = range(len(self))[index]
-        return self._ids[self._ends[index] : self._ends[index + 1]].tolist()
-
-    def lengths(self) -> np.ndarray:
-        """(N,) int64."""
-        return np.diff(np.array(self._ends, dtype=np.int64))
-
-
-@dataclass(frozen=True)
 class Examples:
-    """Encoded pairs without control tokens, and the line of the corpus, from 1, that each came from."""
+    """Encoded pairs without control tokens, in shards, mostly on the disk.
 
-    sources: Packed
-    targets: Packed
-    lines: np.ndarray
+    place: words for where a pair stands, from its part and number; corpora: which corpus each part belongs to, parts
+    of one corpus in a row.
+    """
+
+    def __init__(
+        self,
+        shards: Sequence[Shard],
+        place: Callable[[int, int], str] = lambda part, number: f"line {number}",
+        corpora: Sequence[int] = (0,),
+    ) -> None:
+        self.shards, self._place = shards, place
+        self.begins = np.cumsum([0, *(len(shard.parts) for shard in shards)])
+        counts = sum(np.bincount(shard.parts, minlength=len(corpora)) for shard in shards)
+        self.sizes = np.bincount(corpora, weights=counts).astype(np.int64).tolist()
 
     def __len__(self) -> int:
-        return len(self.lines)
+        return int(self.begins[-1])
 
     def lengths(self) -> tuple[np.ndarray, np.ndarray]:
-        """Tokens of each source and each target, the end token among them: (N,), (N,)."""
-        return self.sources.lengths() + 1, self.targets.lengths() + 1
+        """Tokens of each source and each target, the end token among them: (N,) uint32 each."""
+        sources = [np.diff(shard.source_ends, prepend=np.uint32(0)) + np.uint32(1) for shard in self.shards]
+        targets = [np.diff(shard.target_ends, prepend=np.uint32(0)) + np.uint32(1) for shard in self.shards]
+        return np.concatenate(sources), np.concatenate(targets)
 
-    def batch(self, indices: Iterable[int]) -> Batch:
-        indices = [int(index) for index in indices]
-        pairs = [(self.sources[index], self.targets[index]) for index in indices]
-        return collate(pairs, self.lines[indices].tolist())
+    def __getitem__(self, index: int) -> Row:
+        index = int(index)
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        shard = int(np.searchsorted(self.begins, index, side="right")) - 1
+        found, at = self.shards[shard], index - int(self.begins[shard])
+        sides = []
+        for ids, ends in ((found.sources, found.source_ends), (found.targets, found.target_ends)):
+            sides.append(ids[int(ends[at - 1]) if at else 0 : int(ends[at])].tolist())
+        return Row(int(found.parts[at]), int(found.numbers[at]), *sides)
 
-
-def encode_corpus(
-    pairs: Sequence[tuple[str, str]], tokenizer: Tokenizer, max_len: int, lines: Sequence[int] | None = None
-) -> tuple[Examples, LeftOut]:
-    """Encode pairs. Left out: more than max_len tokens on a side (without the end token), or an empty side.
-
-    lines: the pairs' numbers in the corpus, where they are a part of it; 1, 2, ... by default.
-    """
-    numbers = list(lines) if lines is not None else list(range(1, len(pairs) + 1))
-    sources, targets, kept, left = Packed(), Packed(), [], LeftOut(len(pairs), max_len)
-    for start in range(0, len(pairs), CHUNK):
-        part = pairs[start : start + CHUNK]
-        encoded = (tokenizer.encode_batch([pair[side] for pair in part]) for side in (0, 1))
-        for number, texts, x, y in zip(numbers[start : start + CHUNK], part, *encoded, strict=True):
-            if not texts[0].strip() or not texts[1].strip():
-                left.empty.append(number)
-            elif max(len(x), len(y)) > max_len:
-                left.too_long.append(number)
-            else:
-                sources.extend([x])
-                targets.extend([y])
-                kept.append(number)
-    return Examples(sources, targets, np.array(kept, dtype=np.int64)), left
+    def place(self, index: int) -> str:
+        """Where an example stands, for people."""
+        row = self[index]
+        return self._place(row.part, row.number)
 
 
 def batches(
@@ -153,37 +103,66 @@ def batches(
     batch_tokens: int,
     seed: int,
     epoch: int,
-    lines: np.ndarray | None = None,
+    chosen: np.ndarray | None = None,
+    place: Callable[[int], str] = lambda index: f"line {index + 1}",
 ) -> list[np.ndarray]:
-    """The batches of one epoch, as indices of examples: each example once, a pure function of the arguments.
+    """The batches of one epoch, as indices of examples: a pure function of the arguments.
 
+    chosen: indices of the examples that the epoch has; each once by default.
     B * (longest source + longest target) <= batch_tokens in each; lengths count the end token.
-    Raises ValueError for a pair that is larger alone, by its number in `lines` (by default from 1).
+    Raises ValueError for a pair that is larger alone, by its place.
     """
     sizes = source_lengths + target_lengths
     if (large := np.flatnonzero(sizes > batch_tokens)).size:
-        line = lines[large[0]] if lines is not None else large[0] + 1
         more = f" (and {large.size - 1:,} more)" if large.size > 1 else ""
         raise ValueError(
-            f"train.batch_tokens = {batch_tokens}: the pair of line {line}{more} has {sizes[large[0]]} tokens "
-            f"on its own; take {sizes.max()} or more, or a lower data.max_len"
+            f"train.batch_tokens = {batch_tokens}: the pair of {place(int(large[0]))}{more} has "
+            f"{sizes[large[0]]} tokens on its own; take {sizes.max()} or more, or a lower data.max_len"
         )
     rng = np.random.default_rng([seed, epoch])
-    order = rng.permutation(len(sizes))
+    order = rng.permutation(len(sizes) if chosen is None else len(chosen)).astype(np.uint32)
+    order = order if chosen is None else chosen[order]
     cut: list[np.ndarray] = []
     for pool in np.array_split(order, max(1, -(-len(order) // POOL))):
-        source, target = source_lengths[pool], target_lengths[pool]
+        source, target = source_lengths[pool].astype(np.int64), target_lengths[pool].astype(np.int64)
         # Back and forth through the source lengths, so that they do not jump where the target length changes.
         # lexsort is stable: equal pairs stay shuffled.
-        pool = pool[np.lexsort((np.where(target % 2, source, -source), target))]
-        begin = widest = longest = 0
-        for end, (s, t) in enumerate(zip(source_lengths[pool].tolist(), target_lengths[pool].tolist(), strict=True)):
-            widest, longest = max(widest, s), max(longest, t)
-            if (end + 1 - begin) * (widest + longest) > batch_tokens:
-                cut.append(pool[begin:end])
-                begin, widest, longest = end, s, t
-        cut.append(pool[begin:])
+        by_size = np.lexsort((np.where(target % 2, source, -source), target))
+        cut += slices(pool[by_size], source[by_size], target[by_size], batch_tokens)
     return [cut[index] for index in rng.permutation(len(cut))]
+
+
+def slices(pool: np.ndarray, source: np.ndarray, target: np.ndarray, batch_tokens: int) -> Iterator[np.ndarray]:
+    """A pool cut from its beginning, each batch as long as the budget allows."""
+    begin = 0
+    while begin < len(pool):
+        end = begin + batch_tokens // int(source[begin] + target[begin])  # it cannot be longer: its first pair is in it
+        widest = np.maximum.accumulate(source[begin:end]) + np.maximum.accumulate(target[begin:end])
+        over = np.arange(1, len(widest) + 1) * widest > batch_tokens
+        end = begin + (int(over.argmax()) if over.any() else len(widest))
+        yield pool[begin:end]
+        begin = end
+
+
+def epoch_examples(sizes: Sequence[int], weights: Sequence[float], seed: int, epoch: int) -> np.ndarray:
+    """The examples that an epoch has: those of each corpus as often as its weight says.
+
+    The whole part of a weight repeats them all, the fraction is a subset that (seed, epoch) draws.
+    """
+    found, begin = [], 0
+    for corpus, (size, weight) in enumerate(zip(sizes, weights, strict=True)):
+        times, share = divmod(weight, 1)
+        every = np.arange(begin, begin + size, dtype=np.uint32)
+        found += [every] * int(times)
+        if share:
+            found.append(every[np.random.default_rng([seed, epoch, corpus]).permutation(size)[: round(share * size)]])
+        begin += size
+    return np.concatenate(found)
+
+
+def tempered(sizes: Sequence[int], temperature: float) -> list[float]:
+    """Weights with which a corpus of n pairs is seen as if it had n^(1/T) * most^(1 - 1/T): small ones more often."""
+    return [(size / max(sizes)) ** (1 / temperature - 1) if size else 1.0 for size in sizes]
 
 
 def padding_share(plan: Sequence[np.ndarray], source_lengths: np.ndarray, target_lengths: np.ndarray) -> float:
@@ -192,26 +171,57 @@ def padding_share(plan: Sequence[np.ndarray], source_lengths: np.ndarray, target
     return 1 - sum(int((source_lengths[batch] + target_lengths[batch]).sum()) for batch in plan) / places
 
 
-class Loader:
-    """Endless batches of examples, from any place on. Raises ValueError for no examples, or one above the budget."""
+Resample = Callable[[int, list[int], tuple[int, ...]], list[int]]
+"""(0 for a source or 1 for a target, its ids, a key for drawing) to the ids of the same text, cut into other pieces."""
 
-    def __init__(self, examples: Examples, batch_tokens: int, seed: int) -> None:
+
+class Loader:
+    """Endless batches of examples, from any place on. Raises ValueError for no examples, or one above the budget.
+
+    weights: how often an epoch has the examples of each corpus. resample: subword sampling; its key is (seed, epoch,
+    example, side). Batches are planned by the stored lengths: a batch whose sides grow is above the budget by as much.
+    """
+
+    def __init__(
+        self,
+        examples: Examples,
+        batch_tokens: int,
+        seed: int,
+        *,
+        weights: Sequence[float] | None = None,
+        resample: Resample | None = None,
+    ) -> None:
         if not len(examples):
             raise ValueError("no pair is left to train on: all were left out, or there were none")
-        self.examples, self.batch_tokens, self.seed = examples, batch_tokens, seed
-        self._source_lengths, self._target_lengths = examples.lengths()
-        self.padding = padding_share(self.plan(0), self._source_lengths, self._target_lengths)
+        self.examples, self.batch_tokens, self.seed, self.resample = examples, batch_tokens, seed, resample
+        self.weights = weights if weights is not None and set(weights) != {1.0} else None
+        self._lengths = examples.lengths()
+        self._planned: tuple[int, list[np.ndarray]] | None = None  # of a large corpus, a plan takes seconds
+        self.padding = padding_share(self.plan(0), *self._lengths)
 
     def plan(self, epoch: int) -> list[np.ndarray]:
         """The batches of an epoch, as indices of examples."""
-        return batches(
-            self._source_lengths,
-            self._target_lengths,
-            batch_tokens=self.batch_tokens,
-            seed=self.seed,
-            epoch=epoch,
-            lines=self.examples.lines,
-        )
+        if self._planned is None or self._planned[0] != epoch:
+            chosen = None
+            if self.weights is not None:
+                chosen = epoch_examples(self.examples.sizes, self.weights, self.seed, epoch)
+                if not len(chosen):
+                    raise ValueError("no pair is left in an epoch: raise the weights of data.corpora")
+            sizes, place = {"batch_tokens": self.batch_tokens, "seed": self.seed, "epoch": epoch}, self.examples.place
+            self._planned = epoch, batches(*self._lengths, **sizes, chosen=chosen, place=place)
+        return self._planned[1]
+
+    def batch(self, epoch: int, indices: Iterable[int]) -> Batch:
+        rows = []
+        for index in map(int, indices):
+            row = self.examples[index]
+            if self.resample is not None:
+                key = (self.seed, epoch, index)
+                source = self.resample(0, list(row.source), (*key, 0))
+                target = self.resample(1, list(row.target), (*key, 1))
+                row = row._replace(source=source, target=target)
+            rows.append(row)
+        return collate(rows)
 
     def start(self, epoch: int = 0, position: int = 0, /) -> Iterator[tuple[int, int, Batch]]:
         """(epoch, position, batch), from that place on and without end. To go on after a batch, skip the first."""
@@ -223,5 +233,5 @@ class Loader:
                     "the data or train.batch_tokens changed since this run began"
                 )
             for at in range(position, len(plan)):
-                yield epoch, at, self.examples.batch(plan[at])
+                yield epoch, at, self.batch(epoch, plan[at])
             epoch, position = epoch + 1, 0

@@ -1,4 +1,4 @@
-r"""Reading parallel text, plain or .gz. A line ends at \n and nowhere else: line n here is line n for everybody.
+r"""Lines of text, plain or .gz, as they come. A line ends at \n and nowhere else: line n here is line n for everybody.
 
 Dropped: a byte order mark at the start, and one \r at the end of a line (CRLF). All else is kept: NUL, a lone \r,
 U+0085, U+2028, empty lines, duplicates. What cannot be read is a ValueError with file, place and remedy, never skipped.
@@ -7,7 +7,8 @@ U+0085, U+2028, empty lines, duplicates. What cannot be read is a ValueError wit
 import gzip
 import io
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
 from typing import BinaryIO
@@ -38,26 +39,82 @@ SHOWN = 3
 """Faults of one file that are shown in full; the rest are counted."""
 
 
+class Faults:
+    """What is wrong with a file: the first faults in full, the rest counted as "3 more " and `what` they are."""
+
+    def __init__(self, path: Path, what: str) -> None:
+        self.path, self.what, self.told, self.more = path, what, [], 0
+
+    def add(self, fault: str) -> None:
+        if len(self.told) < SHOWN:
+            self.told.append(fault)
+        else:
+            self.more += 1
+
+    def tell(self) -> None:
+        """Raises ValueError if there is any."""
+        if self.told:
+            raise ValueError("\n".join(self.told + [f"{self.path}: {self.more:,} more {self.what}"] * bool(self.more)))
+
+
 def read_lines(path: Path | str) -> list[str]:
     """All lines of a text file. Raises ValueError: missing, unreadable, empty, binary or not UTF-8."""
-    lines, faults = attempt(Path(path))
-    if faults:
-        raise ValueError("\n".join(faults))
-    return lines
+    return list(stream_lines(path))
 
 
 def read_pairs(source: Path | str, target: Path | str) -> list[tuple[str, str]]:
     """Line n of `source` with line n of `target`. Raises ValueError: all faults of both files, or both counts."""
-    sources, faults = attempt(Path(source))
-    targets, more = attempt(Path(target))
-    if faults + more:
-        raise ValueError("\n".join(faults + more))
-    if len(sources) != len(targets):
+    return list(stream_pairs(source, target))
+
+
+def stream_lines(path: Path | str) -> Iterator[str]:
+    """The lines of a text file as they come. Raises ValueError: at once for what is missing, unreadable, empty or
+    binary; for lines that are not UTF-8, with all of them at the end, and none is given after the first of them."""
+    path = Path(path)
+    faults = Faults(path, "lines are not UTF-8")
+    with opened(path) as stream:
+        head = stream.peek(HEAD)[:HEAD]
+        if told := no_text(path, head):
+            raise ValueError(f"{path}: {told}")
+        for line in decoded(stream, str(path), head):
+            if isinstance(line, ValueError):
+                faults.add(str(line))
+            elif not faults.told:
+                yield line
+    if faults.told and is_binary(head):
+        raise ValueError(f"{path}: is no text. Name a text file")
+    faults.tell()
+
+
+def stream_pairs(source: Path | str, target: Path | str) -> Iterator[tuple[str, str]]:
+    """The pairs of two files as they come. Raises ValueError at the end: all faults of both files, or both counts."""
+    sides = [stream_lines(source), stream_lines(target)]
+    counts, faults = [0, 0], []
+    while True:
+        lines = []
+        for number, side in enumerate(sides):
+            try:
+                lines.append(next(side))
+                counts[number] += 1
+            except StopIteration:
+                pass
+            except ValueError as error:
+                faults.append(str(error))
+        if len(lines) < 2:
+            break
+        yield lines[0], lines[1]
+    for number, side in enumerate(sides):
+        try:
+            counts[number] += sum(1 for _ in side)
+        except ValueError as error:
+            faults.append(str(error))
+    if faults:
+        raise ValueError("\n".join(faults))
+    if counts[0] != counts[1]:
         raise ValueError(
-            f"{source} has {len(sources):,} lines and {target} has {len(targets):,}: line n must be the translation of "
+            f"{source} has {counts[0]:,} lines and {target} has {counts[1]:,}: line n must be the translation of "
             "line n. Look for the first pair that does not match, and for a line break too many or too few there"
         )
-    return list(zip(sources, targets, strict=True))
 
 
 def iter_lines(stream: BinaryIO, name: str = "standard input") -> Iterator[str]:
@@ -68,42 +125,37 @@ def iter_lines(stream: BinaryIO, name: str = "standard input") -> Iterator[str]:
         yield line
 
 
-def attempt(path: Path) -> tuple[list[str], list[str]]:
-    """The lines of a file, or what is wrong with it."""
+@contextmanager
+def opened(path: Path) -> Iterator[io.BufferedReader]:
+    """The bytes of a file, unpacked where it is .gz. What goes wrong in opening and reading becomes a ValueError."""
     try:
         with path.open("rb") as plain:
-            stream = io.BufferedReader(gzip.GzipFile(fileobj=plain)) if path.suffix == ".gz" else plain
-            head = stream.peek(HEAD)[:HEAD]
-            if not head and not path.is_file():
-                return [], [f"{path}: gave nothing; a pipe can be read only once: write it to a file first"]
-            if not head:
-                return [], [f"{path}: is empty. Was it written to the end, and is it the right file?"]
-            if head.startswith(GZIP) and path.suffix != ".gz" and path.is_file():
-                return [], [f"{path}: is compressed. Name it {path.name}.gz, or unpack it"]
-            if told := kind(head):
-                return [], [f"{path}: {told}"]
-            # Every other byte of UTF-16 is NUL in European text; a text may hold a NUL here and there.
-            if head.count(0) > len(head) // 3:
-                return [], [f"{path}: {UTF16}"]
-            lines, faults = [], []
-            for line in decoded(stream, str(path), head):
-                (faults if isinstance(line, ValueError) else lines).append(line)
-            if faults and is_binary(head):
-                return [], [f"{path}: is no text. Name a text file"]
+            yield io.BufferedReader(gzip.GzipFile(fileobj=plain)) if path.suffix == ".gz" else plain
     except FileNotFoundError:
-        return [], [f"{path}: there is no such file. Check the name, and the folder that it is relative to"]
+        wrong = "there is no such file. Check the name, and the folder that it is relative to"
     except IsADirectoryError:
-        return [], [f"{path}: is a folder. Name a text file in it"]
+        wrong = "is a folder. Name a text file in it"
     except PermissionError:
-        return [], [f"{path}: may not be read by this user. Change its permissions (chmod +r), or take a copy"]
+        wrong = "may not be read by this user. Change its permissions (chmod +r), or take a copy"
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
-        return [], [f"{path}: is damaged or no gzip file ({error}). Copy it again, or name it without .gz"]
+        wrong = f"is damaged or no gzip file ({error}). Copy it again, or name it without .gz"
     except OSError as error:
-        return [], [f"{path}: cannot be read ({error.strerror or error})"]
-    told = [str(fault) for fault in faults[:SHOWN]]
-    if len(faults) > SHOWN:
-        told.append(f"{path}: {len(faults) - SHOWN:,} more lines are not UTF-8")
-    return lines, told
+        wrong = f"cannot be read ({error.strerror or error})"
+    else:
+        return
+    raise ValueError(f"{path}: {wrong}")
+
+
+def no_text(path: Path, head: bytes) -> str | None:
+    """Why a file that begins so cannot be a text, with the remedy."""
+    if not head and not path.is_file():
+        return "gave nothing; a pipe can be read only once: write it to a file first"
+    if not head:
+        return "is empty. Was it written to the end, and is it the right file?"
+    if head.startswith(GZIP) and path.suffix != ".gz" and path.is_file():
+        return f"is compressed. Name it {path.name}.gz, or unpack it"
+    # Every other byte of UTF-16 is NUL in European text; a text may hold a NUL here and there.
+    return kind(head) or (UTF16 if head.count(0) > len(head) // 3 else None)
 
 
 def kind(head: bytes) -> str | None:
@@ -147,29 +199,39 @@ def decoded(stream: BinaryIO, name: str, head: bytes = b"") -> Iterator[str | Va
         offset += len(raw)
 
 
-def hold_out(pairs: Sequence[tuple[str, str]], share: float = 0.05, most: int = 2000) -> tuple[np.ndarray, np.ndarray]:
-    """Indices for training and for validation: at most `share` of the pairs and `most`, chosen by hash of the source.
+def source_hash(source: str) -> bytes:
+    """What pairs are held out by: 16 bytes."""
+    return blake2b(source.encode(), digest_size=16).digest()
 
-    One source at least is held out, so both may be exceeded where the smallest group of one source is larger; nowhere
-    else. Pairs with the same source stay together, and neither the order of the lines nor the target counts. Pairs with
-    an empty side stay in training, where they are counted and left out. Raises ValueError if there are under two
-    sources.
+
+def hold_out(hashes: np.ndarray, eligible: np.ndarray, share: float = 0.05, most: int = 2000) -> np.ndarray:
+    """Indices of the pairs for validation: at most `share` of the pairs and `most`, those with the lowest hashes.
+
+    hashes: (N, 16) uint8, of the sources, may lie on the disk; eligible: (N,) bool, pairs with two sides that were not
+    left out. One source at least is held out, so both bounds may be exceeded where the smallest group of one source is
+    larger; nowhere else. Pairs with the same source stay together, and neither their order nor the target counts.
+    Raises ValueError if there are under two sources.
     """
-    groups: dict[str, list[int]] = {}
-    for index, (source, target) in enumerate(pairs):
-        if source.strip() and target.strip():
-            groups.setdefault(source, []).append(index)
-    if len(groups) < 2:
+    budget, held, sources = max(1, min(most, int(share * len(hashes)))), [], 0
+    smallest: np.ndarray | None = None
+    for first in range(256):  # a part at a time, in the order of the hashes, so that memory stays flat
+        part = np.flatnonzero((hashes[:, 0] == first) & eligible)
+        if not len(part):
+            continue
+        order = part[np.lexsort(hashes[part].T[::-1])]
+        ranked = hashes[order]
+        for group in np.split(order, np.flatnonzero((ranked[1:] != ranked[:-1]).any(axis=1)) + 1):
+            sources += 1
+            if smallest is None or len(group) < len(smallest):
+                smallest = group
+            if len(group) <= budget:
+                held.append(group)
+                budget -= len(group)
+        if not budget and sources > 1:
+            break
+    if smallest is None or sources < 2:
         raise ValueError(
             "holding some out takes two or more different source lines with a translation, and there are "
-            f"{len(groups)}: give more lines, or name validation files (data.valid_source, data.valid_target)"
+            f"{sources}: give more lines, or name validation files (data.valid_source, data.valid_target)"
         )
-    ranked = sorted(groups, key=lambda source: blake2b(source.encode(), digest_size=16).digest())
-    budget = max(1, min(most, int(share * len(pairs))))
-    held: list[int] = []
-    for source in ranked:
-        if len(held) + len(groups[source]) <= budget:
-            held += groups[source]
-    held = held or min((groups[source] for source in ranked), key=len)
-    valid = np.array(sorted(held), dtype=np.int64)
-    return np.setdiff1d(np.arange(len(pairs)), valid), valid
+    return np.sort(np.concatenate(held) if held else smallest)

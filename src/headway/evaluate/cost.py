@@ -13,7 +13,7 @@ SHOWN_LENGTH = 32
 """Tokens of the source and the target that costs are counted at."""
 
 
-def costs(config: Seq2SeqConfig, vocab_size: int) -> dict[str, Any]:
+def costs(config: Seq2SeqConfig, vocab_size: int | tuple[int, int]) -> dict[str, Any]:
     """Parameters by part (a tied one goes to the first that has it), FLOPs and cache bytes for each target token.
 
     FLOPs are those of the matrix products of a forward, the source's share included, at 32 tokens a side; training
@@ -24,7 +24,7 @@ def costs(config: Seq2SeqConfig, vocab_size: int) -> dict[str, Any]:
     for name, parameter in module.named_parameters():
         part = name.split(".")[0]
         parts[part] = parts.get(part, 0) + parameter.numel()
-    tokens = torch.full((1, SHOWN_LENGTH), 5)
+    tokens = torch.full((1, SHOWN_LENGTH), 4)
     with torch.no_grad():
         with FlopCounterMode(display=False) as counter:
             module(tokens, tokens, Trace())  # watched, attention takes the form whose products are counted
@@ -43,9 +43,10 @@ def costs(config: Seq2SeqConfig, vocab_size: int) -> dict[str, Any]:
 
 def costs_text(costs: dict[str, Any]) -> str:
     rows = [(f"  {part}", f"{number:,}") for part, number in costs["parameters_by_part"].items()]
+    sizes = [costs["vocab_size"]] if isinstance(costs["vocab_size"], int) else costs["vocab_size"]
     rows = [("parameters", f"{costs['parameters']:,}"), *rows]
     rows += [
-        ("vocabulary", f"{costs['vocab_size']:,}"),
+        ("vocabulary", " and ".join(f"{size:,}" for size in sizes)),
         ("FLOPs per target token", f"{costs['flops_per_target_token']:,}"),
         ("cache per target token", f"{costs['cache_bytes_per_target_token']:,} bytes"),
     ]

@@ -19,7 +19,13 @@ marked `finished=False`; they rank after every finished one, by the same score. 
 then to the lower id; between results, to the lower ids.
 
 Banned ids are struck out *after* the softmax: the log-probabilities are the model's own, as `headway score` prints
-them. The slow twin is `headway.generate.decode.greedy`; `tests/test_beam.py` also enumerates whole spaces.
+them. So are the ids that a source's constraint forbids, and its end of sentence while something is unmet.
+Continuations of a constrained source are ranked otherwise, after the dynamic beam allocation of Post & Vilar 2018: what
+the constraint wants next joins them, and hypotheses with equal progress share a bank. First comes the best of the bank
+with most progress, then the best of each other bank by log-probability, then the second of each bank, and so on. So
+what must appear is on its way in every beam, and under a constraint that wants nothing the search is the plain one.
+
+The slow twin is `headway.generate.decode.greedy`; `tests/test_beam.py` also enumerates whole spaces.
 """
 
 from __future__ import annotations
@@ -34,6 +40,7 @@ from torch import Tensor
 
 if TYPE_CHECKING:
     from headway.config import GNMTConfig, PowerConfig, SearchConfig
+    from headway.generate.constrain import Constraint
 
 
 class DecodingState(Protocol):
@@ -67,7 +74,7 @@ class Hypothesis:
     """One result. `tokens` is without the end of sentence; `logprob` and `token_logprobs` include it when `finished`.
 
     score: logprob / penalty(n); logprob: the sum of token_logprobs (nats); finished: False for one cut at the length
-    limit.
+    limit; unmet: what its constraint still asked for there, in words.
     """
 
     tokens: list[int]
@@ -75,6 +82,7 @@ class Hypothesis:
     logprob: float
     token_logprobs: list[float]
     finished: bool
+    unmet: tuple[str, ...] = ()
 
 
 def length_penalty(penalty: GNMTConfig | PowerConfig, num_tokens: int) -> float:
@@ -106,15 +114,17 @@ def check_search(model: DecodingModel, config: SearchConfig, banned: Sequence[in
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A prefix: its last token and the prefix before it. The root is the begin of sentence."""
+    """A prefix: its last token, the prefix before it, and the state of the constraint. The root is the begin of
+    sentence."""
 
     token: int
     logprob: float = 0.0
     total: float = 0.0
     before: _Node | None = None
+    state: Any = None
 
-    def then(self, token: int, logprob: float, total: float) -> _Node:
-        return _Node(token, logprob, total, self)
+    def then(self, token: int, logprob: float, total: float, state: Any = None) -> _Node:
+        return _Node(token, logprob, total, self, state)
 
 
 @dataclass(slots=True)
@@ -125,6 +135,7 @@ class _Search:
     limit: int
     config: SearchConfig
     alive: list[_Node]
+    constraint: Constraint | None = None
     ended: list[Hypothesis] = field(default_factory=list)
 
     def end(self, node: _Node, length: int, *, finished: bool = True) -> None:
@@ -141,7 +152,8 @@ class _Search:
             logprobs.append(last.logprob)
             last = last.before
         tokens = tokens[finished:][::-1]
-        self.ended.append(Hypothesis(tokens, score, node.total, logprobs[::-1], finished))
+        unmet = self.constraint.unmet(node.state) if self.constraint is not None and not finished else ()
+        self.ended.append(Hypothesis(tokens, score, node.total, logprobs[::-1], finished, unmet))
         self.ended.sort(key=_rank)
         if full:
             self.ended.pop()
@@ -165,9 +177,9 @@ class _Search:
         return self.alive[0].total / flattery < self.ended[-1].score
 
 
-def _rank(hypothesis: Hypothesis) -> tuple[bool, float, list[int]]:
-    """Finished ones first, then by score, then the lower ids."""
-    return not hypothesis.finished, -hypothesis.score, hypothesis.tokens
+def _rank(hypothesis: Hypothesis) -> tuple[bool, int, float, list[int]]:
+    """Finished ones first, then those with least unmet, then by score, then the lower ids."""
+    return not hypothesis.finished, len(hypothesis.unmet), -hypothesis.score, hypothesis.tokens
 
 
 @torch.no_grad()
@@ -177,6 +189,7 @@ def beam_search(
     config: SearchConfig,
     *,
     banned: Sequence[int] = (),
+    constraints: Sequence[Constraint | None] | None = None,
     bos: int = 1,
     eos: int = 2,
 ) -> list[list[Hypothesis]]:
@@ -184,8 +197,10 @@ def beam_search(
 
     sources go to `model.start` as they are (a pair model wants the end of sentence on them); the length limit of each
     is `int(max_ratio * len(source)) + max_extra`. banned: ids that never appear. Fewer than n_best come back only where
-    fewer outputs exist. An output may be empty. Raises SearchError, which names the source, where the model gives no
-    usable numbers.
+    fewer outputs exist. An output may be empty.
+    constraints: one for each source, or None. An output cut at the length limit says what is `unmet`; none at all comes
+    back where every way on is forbidden.
+    Raises SearchError, which names the source, where the model gives no usable numbers.
     """
     check_search(model, config, banned, eos)
     if not sources:
@@ -193,8 +208,10 @@ def beam_search(
     state = model.start(sources)
     device = state.lengths.device
     struck = torch.tensor(sorted(set(banned)), dtype=torch.long, device=device)
+    asked = [None] * len(sources) if constraints is None else constraints
     searches = [
-        _Search(index, length_limit(config, source), config, [_Node(bos)]) for index, source in enumerate(sources)
+        _Search(index, length_limit(config, source), config, [_Node(bos, state=own and own.start())], own)
+        for index, (source, own) in enumerate(zip(sources, asked, strict=True))
     ]
     busy, length = searches, 0
     while busy:
@@ -203,11 +220,12 @@ def beam_search(
         logprobs = next_logprobs(model, state, torch.tensor([[node.token] for node in nodes], device=device))
         _refuse_nan(logprobs, busy)
         logprobs.index_fill_(1, struck, -inf)
+        _forbid(logprobs, busy, eos)
         rows = _advance(logprobs, nodes, busy, config, eos, length)
 
         going, kept = [], []
         for search, alive_rows in zip(busy, rows, strict=True):
-            if not search.alive and not search.ended:
+            if not search.alive and not search.ended and search.constraint is None:
                 raise SearchError(search.index, "the model gives probability zero to every token that may come next")
             if not search.done(length):
                 going.append(search)
@@ -245,8 +263,12 @@ def _advance(
     first_row = 0
     for search, *candidates in zip(busy, *(t.tolist() for t in (ranked, row, token, logprob)), strict=True):
         parents, search.alive = search.alive, []
+        mine = slice(first_row, first_row + len(parents))
+        constraint = search.constraint
+        if constraint is not None:
+            candidates = _in_banks(constraint, parents, logprobs[mine], values[mine], ids[mine], first_row, eos)
         if config.stop == "exact":
-            for parent, end in zip(parents, ends[first_row : first_row + len(parents)], strict=True):
+            for parent, end in zip(parents, ends[mine], strict=True):
                 if end > -inf:
                     search.end(parent.then(eos, end, parent.total + end), length)
         grown: list[int] = []
@@ -254,13 +276,65 @@ def _advance(
             if total == -inf or len(grown) == beam:
                 break
             if new != eos:
-                search.alive.append(nodes[source_row].then(new, value, total))
+                state = constraint and constraint.step(nodes[source_row].state, new)
+                search.alive.append(nodes[source_row].then(new, value, total, state))
                 grown.append(source_row)
             elif config.stop == "first" and place < beam:
                 search.end(nodes[source_row].then(eos, value, total), length)
+        if constraint is not None:  # the banks' order is not that of the totals
+            best = sorted(range(len(grown)), key=lambda place: -search.alive[place].total)
+            search.alive, grown = [search.alive[place] for place in best], [grown[place] for place in best]
         rows.append(grown)
         first_row += len(parents)
     return rows
+
+
+def _forbid(logprobs: Tensor, busy: list[_Search], eos: int) -> None:
+    """Strike out what constraints forbid, and the end of sentence where something is unmet."""
+    owners = [search.constraint for search in busy for _ in search.alive]
+    rows = [row for row, constraint in enumerate(owners) if constraint is not None]
+    if not rows:
+        return
+    nodes = [node for search in busy for node in search.alive]
+    struck = torch.zeros(len(rows), logprobs.size(1), dtype=torch.bool)
+    for mask, row in zip(struck, rows, strict=True):
+        constraint, state = owners[row], nodes[row].state
+        assert constraint is not None
+        if (forbidden := constraint.forbidden(state)) is not None:
+            if len(forbidden) != len(mask):
+                raise ValueError(f"a constraint over {len(forbidden)} tokens, and the model has {len(mask)}")
+            mask.copy_(forbidden)
+        mask[eos] = not constraint.done(state)
+    where = torch.tensor(rows, device=logprobs.device)
+    logprobs[where] = logprobs[where].masked_fill(struck.to(logprobs.device), -inf)
+
+
+def _in_banks(
+    constraint: Constraint,
+    parents: list[_Node],
+    logprobs: Tensor,
+    values: Tensor,
+    ids: Tensor,
+    first_row: int,
+    eos: int,
+) -> list[list[Any]]:
+    """The continuations of one source in the order of the banks: totals, rows, tokens, log-probabilities."""
+    found: set[tuple[float, int, int, float]] = set()
+    for row, (parent, near, tokens) in enumerate(zip(parents, values.tolist(), ids.tolist(), strict=True)):
+        wanted = list(constraint.wanted(parent.state))
+        known = dict(zip(tokens, near, strict=True)) | dict(zip(wanted, logprobs[row, wanted].tolist(), strict=True))
+        found |= {(-parent.total - value, row, token, value) for token, value in known.items() if value > -inf}
+    banks: dict[int, list[tuple[float, int, int, float]]] = {}
+    for candidate in sorted(found):
+        _, row, token, _ = candidate
+        state = parents[row].state if token == eos else constraint.step(parents[row].state, token)
+        banks.setdefault(constraint.progress(state), []).append(candidate)
+    most = max(banks, default=0)
+    order = sorted(
+        (rank, progress != most, candidate) for progress, bank in banks.items() for rank, candidate in enumerate(bank)
+    )
+    listed = [(-cost, first_row + row, token, value) for _, _, (cost, row, token, value) in order]
+    return [list(column) for column in zip(*listed, strict=True)] or [[], [], [], []]
 
 
 def _refuse_nan(logprobs: Tensor, busy: list[_Search]) -> None:

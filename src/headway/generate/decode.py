@@ -29,6 +29,7 @@ from headway.text.tokenizer import BOS, EOS, PAD, UNK
 
 if TYPE_CHECKING:
     from headway.config import SearchConfig
+    from headway.generate.constrain import Constraint
 
 Item = TypeVar("Item")
 
@@ -79,6 +80,7 @@ def translate_ids(
     config: SearchConfig,
     *,
     banned: Sequence[int] = (),
+    constraints: Iterable[Constraint | None] | None = None,
     batch_lines: int = 64,
     batch_tokens: int = 8192,
     progress: Callable[[int], None] | None = None,
@@ -87,18 +89,30 @@ def translate_ids(
     be.
 
     sources: encoded texts without control tokens; they may come from a stream, of which a pool of lines is read ahead.
-    banned: ids beyond padding, begin of sentence and unknown, which never appear. A batch holds at most `batch_lines`
+    banned: ids beyond padding, begin of sentence and unknown, which never appear. constraints: one for each source, or
+    None; they may come from a stream as well. A batch holds at most `batch_lines`
     sources and `batch_tokens` padded source tokens times the beam. progress is told the number of lines that each batch
     has finished.
     """
     never = [PAD, BOS, UNK, *banned]
     offset = 0
-    for pool in _pools(_checked(sources, "source")):
+    checked = _checked(sources, "source")
+    asked = zip(checked, constraints, strict=True) if constraints is not None else ((text, None) for text in checked)
+    for pairs in _pools(asked):
+        pool = [source for source, _ in pairs]
         costs = [(len(source) + 1) * config.beam for source in pool]
         results: dict[int, list[Hypothesis]] = {}
         for batch in _batches(costs, batch_lines, batch_tokens):
             try:
-                found = beam_search(model, [[*pool[i], EOS] for i in batch], config, banned=never, bos=BOS, eos=EOS)
+                found = beam_search(
+                    model,
+                    [[*pool[i], EOS] for i in batch],
+                    config,
+                    banned=never,
+                    constraints=[pairs[i][1] for i in batch],
+                    bos=BOS,
+                    eos=EOS,
+                )
             except SearchError as fault:
                 raise SearchError(offset + batch[fault.source], fault.reason) from None
             results.update(zip(batch, found, strict=True))

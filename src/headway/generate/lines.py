@@ -1,18 +1,23 @@
 """Lines of text in, lines of text out: promise 1 of the house, N lines in and N lines out, whatever is in them.
 
-An empty line stays empty without asking the model. A line longer than `max_source` tokens is translated in pieces,
-cut at spaces (amid words where there are none) and joined by a space: nothing is truncated or lost. Pieces of the
+An empty line stays empty without asking the model. A line longer than `max_source` tokens is translated in pieces:
+sentences, or less where those are too long (`headway.text.segment`), joined with the space that was between them, so
+nothing is truncated or lost. Placeholders and tags are kept where the vocabulary has atoms for them. Pieces of the
 vocabulary that would break a line are banned from the search, and what still cannot stand in one line is replaced. All
 of it is counted for the caller to say.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from headway.config import SearchConfig
-from headway.generate.beam import DecodingModel
+from headway.config import LanguagesConfig, SearchConfig
+from headway.generate.beam import DecodingModel, Hypothesis
 from headway.generate.decode import translate_ids
-from headway.text.tokenizer import Tokenizer
+from headway.generate.placeholders import Placeholders
+from headway.text.codes import Code, find, plain
+from headway.text.segment import Pieces, fit, join
+from headway.text.tokenizer import LINE_SEPARATORS, TO_SPACE, TokenizerPair
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,7 @@ class Counts:
         if self.split:
             told.append(
                 f"{self.split} of {self.lines} lines had more than {max_source} tokens: "
-                f"translated in {self.pieces} pieces, cut at spaces, or amid words where there are none"
+                f"translated in {self.pieces} pieces, cut between sentences where that was enough"
             )
         if self.at_limit:
             shown = ", ".join(map(str, self.at_limit[:5])) + (", ..." if len(self.at_limit) > 5 else "")
@@ -53,54 +58,90 @@ class Counts:
         return told
 
 
-def cut(text: str, encode: Callable[[str], list[int]], most: int) -> list[list[int]]:
-    """Token ids of the pieces of a line, each of `most` tokens or fewer; halved at the space nearest to the middle.
+class Piece(NamedTuple):
+    """What a model reads, and the codes that are atoms in it."""
 
-    Text without a space (Chinese, a word without end) is halved in the middle.
-    """
-    if not text.strip():
+    ids: tuple[int, ...]
+    kept: tuple[Code, ...] = ()
+
+
+def cut(line: str, language: str | None, tokenizers: TokenizerPair, most: int) -> Pieces:
+    """The line, or pieces of `most` tokens or fewer with the white space behind each; of an empty line nothing."""
+
+    def size(text: str) -> int:
+        return len(tokenizers.source.encode(text))
+
+    if not line.strip():
         return []
-    ids = encode(text)
-    if len(ids) <= most or len(text) == 1:
-        return [ids]
-    middle = len(text) // 2
-    spaces = [at for at in (text.rfind(" ", 1, middle), text.find(" ", middle)) if at > 0]
-    at = min(spaces, key=lambda at: abs(at - middle), default=middle)
-    return cut(text[:at], encode, most) + cut(text[at:].removeprefix(" "), encode, most)
+    return [(line, "")] if len(line) <= most and size(line) <= most else fit(line, language, size, most)
+
+
+def read(text: str, placeholders: Placeholders) -> Piece:
+    parts = find(text) if placeholders.num else (text,)
+    if placeholders.fit(parts):
+        ids, kept = placeholders.encode(parts)
+        return Piece(tuple(ids), tuple(kept))
+    return Piece(tuple(placeholders.tokenizers.source.encode(text)))
+
+
+def search(
+    model: DecodingModel, placeholders: Placeholders, pieces: Iterable[Piece], config: SearchConfig
+) -> Iterator[tuple[Piece, list[Hypothesis]]]:
+    """Each distinct piece once: a result depends on its own input only."""
+    distinct = list(dict.fromkeys(pieces))
+    for some in ([one for one in distinct if not one.kept], [one for one in distinct if one.kept]):
+        if some:
+            banned = [*placeholders.tokenizers.target.line_breaking_ids, *placeholders.banned(some[0].kept)]
+            constraints = [placeholders.constraint(one.kept) if one.kept else None for one in some]
+            sources = [one.ids for one in some]
+            found = translate_ids(model, sources, config, banned=banned, constraints=constraints)
+            yield from zip(some, found, strict=True)
+
+
+def written(piece: Piece, tokens: Sequence[int], placeholders: Placeholders) -> tuple[str, int]:
+    """The text of a translation as one line, and how many characters had to be replaced."""
+    if not piece.kept:
+        return placeholders.tokenizers.target.decode_line(tokens)
+    text = plain(placeholders.decode(tokens, piece.kept))
+    return text.translate(TO_SPACE), sum(map(text.count, LINE_SEPARATORS))
 
 
 def translate_lines(
     model: DecodingModel,
-    tokenizer: Tokenizer,
+    tokenizers: TokenizerPair,
     lines: Sequence[str],
     config: SearchConfig,
     counts: Counts,
     *,
     max_source: int,
+    languages: LanguagesConfig,
 ) -> list[list[Result]]:
     """The n_best translations of each line, best first: one list for each line, in order.
 
     max_source: most tokens of a piece, without its end.
     """
-    parts = [[tuple(ids) for ids in cut(line, tokenizer.encode, max_source)] for line in lines]
-    # Each distinct source is searched once: a result depends on its own input only.
-    sources = list(dict.fromkeys(ids for pieces in parts for ids in pieces))
-    searched = translate_ids(model, sources, config, banned=tokenizer.line_breaking_ids)
-    found = dict(zip(sources, searched, strict=True))
+    placeholders = Placeholders(tokenizers)
+    rows = [
+        [(read(text, placeholders), space) for text, space in cut(line, languages.source, tokenizers, max_source)]
+        for line in lines
+    ]
+    found = dict(search(model, placeholders, (piece for row in rows for piece, _ in row), config))
 
-    results = []
-    for pieces in parts:
+    results: list[list[Result]] = []
+    for row in rows:
         counts.lines += 1
-        counts.empty += not pieces
-        counts.split += len(pieces) > 1
-        counts.pieces += len(pieces) if len(pieces) > 1 else 0
+        counts.empty += not row
+        counts.split += len(row) > 1
+        counts.pieces += len(row) if len(row) > 1 else 0
         results.append([])
-        for rank in range(min((len(found[ids]) for ids in pieces), default=config.n_best)):
-            chosen = [found[ids][rank] for ids in pieces]
-            decoded = [tokenizer.decode_line(hypothesis.tokens) for hypothesis in chosen]
-            counts.replaced += sum(replaced for _, replaced in decoded)
-            text, score = " ".join(text for text, _ in decoded), sum(part.score for part in chosen)
-            results[-1].append(Result(text, score, all(part.finished for part in chosen)))
+        for rank in range(min((len(found[piece]) for piece, _ in row), default=config.n_best)):
+            chosen = [found[piece][rank] for piece, _ in row]
+            texts = [written(piece, one.tokens, placeholders) for (piece, _), one in zip(row, chosen, strict=True)]
+            counts.replaced += sum(replaced for _, replaced in texts)
+            parts = [(text, space) for (text, _), (_, space) in zip(texts, row, strict=True)]
+            whole = join(parts, languages.source, languages.target)
+            finished = all(one.finished for one in chosen)
+            results[-1].append(Result(whole, sum(one.score for one in chosen), finished))
         if not results[-1][0].finished:
             counts.at_limit.append(counts.lines)
     return results

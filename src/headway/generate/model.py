@@ -10,7 +10,7 @@ from headway.generate.decode import score_ids
 from headway.generate.lines import Counts, Result, translate_lines
 from headway.models.seq2seq import Seq2Seq
 from headway.strict import ConfigError, validate
-from headway.text.tokenizer import Tokenizer
+from headway.text.tokenizer import TokenizerPair
 
 log = logging.getLogger("headway")
 
@@ -34,19 +34,20 @@ class Score:
 
 
 class Model:
-    """A loaded model: `module` (source (B, S), target (B, T) -> logits (B, T, V)), `tokenizer`, `config`, and the
-    `search` of its recipe, from which each call starts."""
+    """A loaded model: `module` (source (B, S), target (B, T) -> logits (B, T, V)), `tokenizers` of the two
+    sides (`tokenizer` is the target's, which is the source's too where they share one), `config`, and the `search` of
+    its recipe, from which each call starts."""
 
     def __init__(
         self,
         module: Seq2Seq,
-        tokenizer: Tokenizer,
+        tokenizers: TokenizerPair,
         config: Seq2SeqConfig,
         languages: LanguagesConfig,
         search: SearchConfig,
     ) -> None:
-        self.module, self.tokenizer, self.config, self.languages = module.eval(), tokenizer, config, languages
-        self.search = search
+        self.module, self.config, self.languages, self.search = module.eval(), config, languages, search
+        self.tokenizers, self.tokenizer = tokenizers, tokenizers.target
 
     @overload
     def translate(
@@ -88,18 +89,33 @@ class Model:
         Raises ValueError for options that no search can honour.
         """
         changes = {"beam": beam, "n_best": n_best, "stop": stop, "max_ratio": max_ratio, "max_extra": max_extra}
+        config, longest = self.settings(length_penalty=length_penalty, max_source=max_source, **changes)
+        return self._stream(lines, config, longest, lines_at_once)
+
+    def settings(
+        self, *, length_penalty: float | None = None, max_source: int | None = None, **changes: Any
+    ) -> tuple[SearchConfig, int]:
+        """The search with these options, and the most tokens of a source; see `stream`."""
         config = search_config(self.search, length_penalty, changes)
         longest = longest_source(self.config, config) if max_source is None else max_source
         if longest < 1:
             raise ValueError(f"max_source = {longest}: a piece needs a token or more")
-        return self._stream(lines, config, longest, lines_at_once)
+        return config, longest
 
     def _stream(
         self, lines: Iterable[str], config: SearchConfig, max_source: int, lines_at_once: int
     ) -> Iterator[list[Result]]:
         counts = Counts()
         for chunk in chunks(texts_of(lines), lines_at_once):
-            yield from translate_lines(self.module, self.tokenizer, chunk, config, counts, max_source=max_source)
+            yield from translate_lines(
+                self.module,
+                self.tokenizers,
+                chunk,
+                config,
+                counts,
+                max_source=max_source,
+                languages=self.languages,
+            )
         for told in counts.words(max_source):
             log.warning("%s", told)
 
@@ -109,7 +125,7 @@ class Model:
         for number, pair in enumerate(pairs, 1):
             if not isinstance(pair, tuple | list) or len(pair) != 2 or not all(isinstance(x, str) for x in pair):
                 raise ValueError(f"pair {number} is {pair!r:.80}: give (source, target), two texts")
-            encoded.append(tuple(self.tokenizer.encode(text) for text in pair))
+            encoded.append(tuple(side.encode(text) for side, text in zip(self.tokenizers, pair, strict=True)))
             if (longest := max(map(len, encoded[-1]))) > MAX_SCORED:
                 raise ValueError(
                     f"pair {number} has a side of {longest:,} tokens; {MAX_SCORED:,} can be scored: cut it"

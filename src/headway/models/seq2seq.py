@@ -55,7 +55,12 @@ class Seq2Seq(nn.Module):
 
     @property
     def vocab_size(self) -> int:
+        """Of the target; the source's may be another."""
         return self.unembed.out_features
+
+    @property
+    def source_vocab_size(self) -> int:
+        return self.source_embed.tokens.num_embeddings
 
     def forward(
         self, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"], trace: Trace | None = None
@@ -118,7 +123,8 @@ def is_invariant(model: Seq2Seq, length: int, beside: int) -> bool:
 
     model: a pair, after `apply_batch_invariance`, in float32.
     """
-    ids = torch.arange(2 * length + beside).remainder(model.vocab_size - 4).add(4)
+    smaller = min(model.vocab_size, model.source_vocab_size)
+    ids = torch.arange(2 * length + beside).remainder(smaller - 4).add(4)
     tokens = ids[: 2 * length].view(2, length).to(model.unembed.weight.device)
     alone = model.start([ids[:length].tolist()])
     together = model.start([ids[:length].tolist(), ids[:beside].tolist()])

@@ -1,148 +1,134 @@
-"""Subwords: text to token ids and back, byte-level BPE (the default) or Unigram, one joint vocabulary for both sides.
+"""Subwords: text to token ids and back, one vocabulary for both sides or one for each.
 
-Both work on UTF-8 bytes, of which all 256 are pieces, so every text has an encoding and decode(encode(s)) == s; nothing
-is normalised. Only the four control tokens below are outside of text: `<s>` typed by a user is three characters.
-BPE: Sennrich et al. 2016, over bytes as in Radford et al. 2019; Unigram: Kudo 2018. Trained by the `tokenizers`
-library, whose decoder is the twin of `decode` in tests/test_tokenizer.py.
+Ids are PAD, BOS, EOS, UNK, then the atoms, then the pieces of the vocabulary. An atom (`<x0>`, a placeholder; `<it>`, a
+tag) is one id that no text gives: typed, `<x0>` is four characters, as `<s>` is three. Kinds, and what each of them
+loses, stand in `headway.text.pieces`; where a vocabulary is `lossless`, decode(encode(s)) == s for every text, but for
+the normalisation it was trained with (`none`, NFC or NFKC), which is part of its file. The contract that every kind
+passes is tests/contract/test_tokenizer.py.
 """
 
 import json
 import os
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from itertools import chain, groupby
 from pathlib import Path
-from typing import Self
+from typing import Annotated, Any, NamedTuple, Self
 
-import tokenizers
-from tokenizers import decoders, models, pre_tokenizers, trainers
+from pydantic import Field
 
-from headway.config import BPEConfig, UnigramConfig
-from headway.text.unigram import train_unigram
-
-CONTROLS = ("<pad>", "<s>", "</s>", "<unk>")
-PAD, BOS, EOS, UNK = range(4)
-SMALLEST = 256 + len(CONTROLS)
-
-LONGEST_LINE, SLICE = 1000, 100
-"""A longer line is cut into slices while training, since a word of a megabyte would cost minutes and teach nothing."""
+from headway.config import FileTokenizerConfig, TrainedTokenizerConfig
+from headway.strict import Config, ConfigError, validate
+from headway.text.imports import ENGINES, read_engine
+from headway.text.learn import VocabularyTooLarge, train
+from headway.text.noise import Sampler, uniforms
+from headway.text.pieces import BOS as BOS
+from headway.text.pieces import CONTROLS, MODELS, UNK, Engine, Trained
+from headway.text.pieces import EOS as EOS
+from headway.text.pieces import PAD as PAD
 
 LINE_SEPARATORS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 """What `str.splitlines` breaks at, and so some program that reads our output."""
 
-ABSENT = "normalizer", "post_processor", "truncation", "padding"
-"""Parts of a tokenizer.json that must be null: each would change texts, or cut or add ids."""
-
 TO_SPACE = str.maketrans(dict.fromkeys(LINE_SEPARATORS, " "))
 
+TOKENIZER, TOKENIZERS = "tokenizer.json", ("source_tokenizer.json", "target_tokenizer.json")
+"""Files of a model folder: one vocabulary for both sides, or one for each."""
 
-class VocabularyTooLarge(ValueError):
-    """More pieces were asked for than the texts give; `largest` is how many they give."""
+Part = str | int
+"""A piece of text, or the id of an atom."""
 
-    def __init__(self, asked: int, largest: int) -> None:
-        super().__init__(
-            f"tokenizer.vocab_size = {asked}: these texts give {largest} pieces at most; "
-            f"take {largest} or fewer, or give more text"
-        )
-        self.largest = largest
+NOISY = "bpe", "char_bpe", "unigram"
+
+
+class Head(Config):
+    """What a tokenizer.json says of itself under `headway`, besides what its engine needs."""
+
+    kind: str | None
+    atoms: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    noise: Annotated[float, Field(gt=0)] | None = None
 
 
 class Tokenizer:
-    """Encodes and decodes; made by `train` or `load`."""
+    """Encodes and decodes; made by `train`, `load` or `read`.
 
-    def __init__(self, inner: tokenizers.Tokenizer) -> None:
-        self._inner = inner
-        # The library would read "</s>" in a text as the control token, and does not save this switch.
-        inner.encode_special_tokens = True
-        letters = byte_letters()
-        values = {letter: value for value, letter in enumerate(letters)}
-        self._pieces = [inner.id_to_token(number) or "" for number in range(inner.get_vocab_size())]
-        self._bytes = [b""] * len(CONTROLS)
-        try:
-            if tuple(self._pieces[: len(CONTROLS)]) != CONTROLS:
-                raise ValueError(f"its first pieces must be {', '.join(CONTROLS)}")
-            self._bytes += [bytes(values[letter] for letter in piece) for piece in self._pieces[len(CONTROLS) :]]
-            if b"" in self._bytes[len(CONTROLS) :] or not {bytes([value]) for value in range(256)} <= set(self._bytes):
-                raise ValueError("the vocabulary must be numbered without gaps and hold every byte")
-        except KeyError as error:
-            raise ValueError(f"its pieces must be spelled in the byte alphabet; {error} is not of it") from None
+    atoms: their names. original_ids: the number that each id has in a file made elsewhere, None where it has none.
+    lossless: whether every text comes back, normalised.
+    """
+
+    def __init__(self, engine: Engine, atoms: Sequence[str] = (), noise: float | None = None) -> None:
+        """atoms: those that the engine has not. noise: dropout or alpha, for `sample`."""
+        self._engine, self._added, self.noise = engine, tuple(atoms), noise
+        self.atoms, self.lossless = (*engine.atoms, *atoms), engine.lossless
+        if noise and engine.kind not in NOISY:
+            raise ValueError(f"noise = {noise}: there is none for {engine.kind}; it is for {', '.join(NOISY)}")
+        names = (*CONTROLS, *self.atoms)
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"atoms need names of their own, and these are there already: {', '.join(twice)}")
+        heads = (*engine.controls, *engine.atoms.values(), *[None] * len(atoms))
+        taken = set(heads)
+        self.original_ids = (*heads, *(number for number in engine.numbers if number not in taken))
+        # What is no text's stays so, even if the engine finds it in one.
+        self._ids = [UNK] * (max(engine.numbers, default=0) + 1)
+        for number, original in enumerate(self.original_ids):
+            if original is not None and number >= len(heads):
+                self._ids[original] = number
+        self._numbered_alike = isinstance(engine, Trained) and not atoms
 
     @classmethod
-    def train(cls, texts: Iterable[str], config: BPEConfig | UnigramConfig) -> Self:
-        """Learn a vocabulary of exactly config.vocab_size pieces, the control tokens among them.
+    def train(cls, texts: Iterable[str], config: TrainedTokenizerConfig) -> Self:
+        """Learn a vocabulary of exactly config.vocab_size pieces, control tokens and atoms among them.
 
-        texts: lines of both sides. Raises VocabularyTooLarge, and ValueError where there is no text at all, or where
-        the size is less than every vocabulary has.
+        texts: all lines that it is for. Raises VocabularyTooLarge, and ValueError where there is no text at all, or
+        where the size is less than every vocabulary has.
         """
-        if config.vocab_size < SMALLEST:
-            told = f"every vocabulary has 256 bytes and {len(CONTROLS)} control tokens; take {SMALLEST} or more"
-            raise ValueError(f"tokenizer.vocab_size = {config.vocab_size}: {told}")
-        letters = sorted(byte_letters())
-        words = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
-        lines = (text for text in slices(texts) if text)
-        first = next(lines, None)
-        if first is None:
-            raise ValueError("there is no text to train a tokenizer on: all lines are empty")
-        lines = chain([first], lines)
-        if config.kind == "bpe":
-            inner = tokenizers.Tokenizer(models.BPE())
-            inner.pre_tokenizer = words  # pyright: ignore
-            trainer = trainers.BpeTrainer(
-                vocab_size=config.vocab_size,
-                min_frequency=2,  # a pair seen once makes a piece that nothing could teach
-                special_tokens=list(CONTROLS),
-                initial_alphabet=letters,
-                show_progress=False,
-            )
-            inner.train_from_iterator(lines, trainer)
-        else:
-            counts = Counter(word for line in lines for word, _ in words.pre_tokenize_str(line))
-            pieces = train_unigram(counts, letters, config.vocab_size - len(CONTROLS))
-            inner = tokenizers.Tokenizer(models.Unigram([(token, 0.0) for token in CONTROLS] + pieces, unk_id=UNK))
-            inner.pre_tokenizer = words  # pyright: ignore
-            inner.add_special_tokens(list(CONTROLS))
-        inner.decoder = decoders.ByteLevel()  # pyright: ignore
-        if inner.get_vocab_size() < config.vocab_size:
-            raise VocabularyTooLarge(config.vocab_size, inner.get_vocab_size())
-        return cls(inner)
+        atoms, options = config.atoms, dict(config)
+        engine = train(texts, config.kind, config.vocab_size, config.normalise, len(atoms))
+        return cls(engine, atoms, options.get("dropout") or options.get("alpha"))
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
         """Read a tokenizer.json that `save` wrote. Raises ValueError: missing, damaged, or of another make."""
         path = Path(path)
         try:
-            text = path.read_text(encoding="utf-8")
-            layout = json.loads(text)
-            inner = tokenizers.Tokenizer.from_str(text)
+            layout = json.loads(path.read_text(encoding="utf-8"))
+            told = layout.pop("headway", None) or {"kind": OLD_KINDS.get(layout["model"]["type"])}
+            head, faults = validate(Head, told, ("headway",))
+            if head is None:
+                raise ConfigError(faults, "it")
         except OSError as error:
             raise ValueError(f"{path}: cannot be read ({error.strerror or error})") from error
-        except Exception as error:  # the library raises bare Exceptions, and names the fault in them
-            raise ValueError(f"{path}: is damaged, or no tokenizer ({error}). Copy or train it again") from error
+        except Exception as error:
+            raise damaged(path, error) from error
         try:
-            if found := [part for part in ABSENT if layout.get(part)]:
-                raise ValueError(f"it must have no {' or '.join(found)}")
-            pre, decoder, model = (layout[part] or {} for part in ("pre_tokenizer", "decoder", "model"))
-            if pre.get("type") != "ByteLevel" or pre.get("add_prefix_space") or not pre.get("use_regex", True):
-                raise ValueError("its pre_tokenizer must be a ByteLevel that adds no space and splits words")
-            if (
-                decoder.get("type") != "ByteLevel"
-                or model.get("type") not in {"BPE", "Unigram"}
-                or model.get("dropout")
-            ):
-                raise ValueError("it must be a BPE without dropout or a Unigram, with a ByteLevel decoder")
-            added = [(token["id"], token["content"], token["special"]) for token in layout["added_tokens"]]
-            if added != [(number, token, True) for number, token in enumerate(CONTROLS)]:
-                raise ValueError(f"its added tokens must be {', '.join(CONTROLS)} with ids 0 to 3, and no others")
-            return cls(inner)
+            return cls(engine_of(head.kind, layout), head.atoms, head.noise)
         except ValueError as error:
-            raise ValueError(f"{path}: {error}. Train one with `headway tokenizer train`") from error
+            remedy = "Train one with `headway tokenizer train`, or `headway tokenizer import` it"
+            raise ValueError(f"{path}: {error}. {remedy}") from error
+        except Exception as error:  # the library raises bare Exceptions, and names the fault in them
+            raise damaged(path, error) from error
+
+    @classmethod
+    def read(cls, path: Path | str, atoms: Sequence[str] = ()) -> Self:
+        """A vocabulary made elsewhere (`headway.text.imports` lists the kinds), or one of ours, with further atoms."""
+        path = Path(path)
+        try:
+            found = cls.load(path)
+        except ValueError:
+            if has_head(path):
+                raise
+            return cls(read_engine(path), atoms)
+        return cls(found._engine, (*found._added, *atoms), found.noise) if atoms else found
 
     def to_json(self) -> str:
-        """The text of a tokenizer.json, which `load` reads."""
-        return self._inner.to_str(pretty=True)
+        """The text of a tokenizer.json, which `load` reads: the engine's own, and what that leaves open."""
+        head = Head(kind=self._engine.kind, atoms=self._added, noise=self.noise)
+        plain = head == Head(kind=head.kind) and head.kind in OLD_KINDS.values()
+        told = {} if plain else {"headway": head.model_dump(mode="json", exclude_defaults=True)}
+        return json.dumps({**told, **self._engine.layout()}, ensure_ascii=False, indent=2)
 
     def save(self, path: Path | str) -> None:
-        """Write one tokenizer.json (the `tokenizers` format), whole or not at all."""
+        """Write one tokenizer.json, whole or not at all."""
         path = Path(path)
         part = path.with_name(f".{path.name}.{os.getpid()}.part")
         try:
@@ -154,6 +140,8 @@ class Tokenizer:
         finally:
             part.unlink(missing_ok=True)
 
+    # ---- text ----
+
     def encode(self, text: str) -> list[int]:
         """Ids of a text, without control tokens. Raises ValueError for half a surrogate pair, which is no text."""
         return self.encode_batch([text])[0]
@@ -161,71 +149,210 @@ class Tokenizer:
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Ids of each text; the texts do not touch each other."""
         try:
-            return [found.ids for found in self._inner.encode_batch_fast(list(texts), add_special_tokens=False)]
-        except TypeError:
+            found = self._engine.encode_batch(texts)
+        except (TypeError, UnicodeEncodeError):
             for number, text in enumerate(texts):
                 try:
                     text.encode()
                 except UnicodeEncodeError as error:
-                    found = f"text {number}: character {error.start} is {text[error.start]!a}, half a surrogate pair"
-                    raise ValueError(f"{found}, which no UTF-8 can hold: remove it") from None
+                    told = f"text {number}: character {error.start} is {text[error.start]!a}, half a surrogate pair"
+                    raise ValueError(f"{told}, which no UTF-8 can hold: remove it") from None
             raise
+        ids = self._ids
+        return found if self._numbered_alike else [[ids[number] for number in row] for row in found]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of ids: the exact inverse of `encode`. Invalid UTF-8 becomes U+FFFD.
+        """The text of ids: the exact inverse of `encode`, where `lossless`. Invalid UTF-8 becomes U+FFFD.
 
-        Control tokens (0 to 3) are skipped in silence: they stand for no text, and no hypothesis of a search holds one.
+        Control tokens (0 to 3) and atoms are skipped in silence: they stand for no text. `decode_parts` keeps atoms.
         """
-        return self._join(ids).decode("utf-8", errors="replace")
+        return self._engine.decode(self._originals(ids))
 
     def decode_line(self, ids: Iterable[int]) -> tuple[str, int]:
         """The text of ids as one line, and how many characters had to be replaced.
 
-        Invalid UTF-8 becomes U+FFFD, and each of LINE_SEPARATORS a space. Control tokens are skipped and not counted.
+        Invalid UTF-8 becomes U+FFFD, and each of LINE_SEPARATORS a space. Control tokens and atoms are skipped and not
+        counted.
         """
-        raw = self._join(ids)
-        text = raw.decode("utf-8", errors="replace")
-        # 0xEF begins a character wherever it stands, so this counts only those that were in the text itself.
-        replaced = text.count("\ufffd") - raw.count("\ufffd".encode())
+        numbers = self._originals(ids)
+        text = self._engine.decode(numbers)
+        replaced = self._engine.replaced(text, numbers) if "\ufffd" in text else 0
         return text.translate(TO_SPACE), replaced + sum(map(text.count, LINE_SEPARATORS))
 
-    def _join(self, ids: Iterable[int]) -> bytes:
-        ids = list(ids)
+    def _originals(self, ids: Iterable[int]) -> list[int]:
+        ids, first = list(ids), self.atom_ids.stop
         if ids and not 0 <= min(ids) <= max(ids) < self.vocab_size:
             wrong = next(number for number in ids if not 0 <= number < self.vocab_size)
             raise ValueError(f"{wrong} is no piece; the vocabulary has {self.vocab_size}, from 0 on")
-        return b"".join([self._bytes[number] for number in ids])
+        if self._numbered_alike:
+            return ids  # control tokens have no bytes
+        return [self.original_ids[number] for number in ids if number >= first]  # pyright: ignore
+
+    # ---- atoms ----
+
+    @property
+    def atom_ids(self) -> range:
+        """Ids of the atoms: banned from the output where nothing can be made of them."""
+        return range(len(CONTROLS), len(CONTROLS) + len(self.atoms))
+
+    def atom(self, name: str) -> int:
+        """The id of an atom. Raises ValueError, with those there are."""
+        if name not in self.atoms:
+            there = f"it has {', '.join(self.atoms)}" if self.atoms else "it has none"
+            remedy = "name it in the recipe's [tokenizer] (placeholders, separator, tags) and train anew"
+            raise ValueError(f"{name} is no atom of this vocabulary: {there}; {remedy}")
+        return len(CONTROLS) + self.atoms.index(name)
+
+    def encode_parts(self, parts: Sequence[Part]) -> list[int]:
+        """Ids of texts and atoms in turn; an int is the id of an atom, and each text is encoded on its own."""
+        return self.encode_parts_batch([parts])[0]
+
+    def encode_parts_batch(self, rows: Sequence[Sequence[Part]]) -> list[list[int]]:
+        """`encode_parts` of each. Raises ValueError for a number that is no atom's."""
+        if wrong := [part for row in rows for part in row if not isinstance(part, str) and part not in self.atom_ids]:
+            raise ValueError(f"{wrong[0]} is the id of no atom; those are {self._range()}")
+        found = iter(self.encode_batch([part for row in rows for part in row if isinstance(part, str)]))
+        return [
+            [number for part in row for number in (next(found) if isinstance(part, str) else (part,))] for row in rows
+        ]
+
+    def _range(self) -> str:
+        return f"{self.atom_ids.start} to {self.atom_ids.stop - 1}" if self.atoms else "none"
+
+    def decode_parts(self, ids: Iterable[int]) -> list[Part]:
+        """The texts between atoms, and the atoms' ids: the inverse of `encode_parts`. No text in it is empty."""
+        runs = ((is_atom, list(some)) for is_atom, some in groupby(ids, self.atom_ids.__contains__))
+        return [part for is_atom, some in runs for part in (some if is_atom else [self.decode(some)]) if part != ""]
+
+    # ---- pieces ----
 
     @property
     def vocab_size(self) -> int:
-        return len(self._pieces)
+        return len(self.original_ids)
 
     def piece(self, number: int) -> str:
         """A piece for people to read: its text, or its bytes as `<E3 81>` where they are no whole characters."""
         assert 0 <= number < self.vocab_size, number
-        if number < len(CONTROLS):
-            return CONTROLS[number]
-        try:
-            return self._bytes[number].decode()
-        except UnicodeDecodeError:
-            return f"<{self._bytes[number].hex(' ').upper()}>"
+        names = (*CONTROLS, *self.atoms)
+        return names[number] if number < len(names) else self._engine.piece(*self._originals([number]))
 
-    @property
+    def piece_bytes(self, number: int) -> bytes:
+        """What a piece adds to a text when it comes after another; nothing for control tokens and atoms.
+
+        The text of `decode` is that of all of them, one after the other, but for a space at its beginning (which kinds
+        that put one there drop), what the decoder of an imported tokenizer.json tidies up, and tensor2tensor's spaces.
+        """
+        return b"".join(map(self._engine.piece_bytes, self._originals([number])))
+
+    @cached_property
     def line_breaking_ids(self) -> list[int]:
         """Ids of every piece that holds `\\n` or `\\r`: banned where output is lines."""
-        return [number for number, raw in enumerate(self._bytes) if b"\n" in raw or b"\r" in raw]
+        pieces = ((number, self.piece_bytes(number)) for number in range(self.vocab_size))
+        return [number for number, raw in pieces if b"\n" in raw or b"\r" in raw]
+
+    # ---- noise ----
+
+    def sample(self, ids: Sequence[int], key: Sequence[int]) -> list[int]:
+        """The same text cut at random into other pieces, by the noise of the config; the same key gives the same.
+
+        For training only. Raises ValueError where there is no noise.
+        """
+        if self._sampler is None:
+            raise ValueError("this vocabulary has no noise: set tokenizer.dropout (bpe, char_bpe) or alpha (unigram)")
+        draws, found = uniforms(key), []
+        for part in self.decode_parts(ids):
+            numbers = self._sampler(part, draws) if isinstance(part, str) else ()
+            found += [self._ids[number] for number in numbers] if isinstance(part, str) else [part]
+        return found
+
+    @cached_property
+    def _sampler(self) -> Sampler | None:
+        return Sampler(self._engine, self.noise) if isinstance(self._engine, Trained) and self.noise else None
 
 
-def byte_letters() -> list[str]:
-    """The letter that stands for each byte 0..255 in vocabulary files: printable ones as they are (GPT-2's table)."""
-    printable = {*range(33, 127), *range(161, 173), *range(174, 256)}
-    others = iter(range(256, 512))
-    return [chr(value if value in printable else next(others)) for value in range(256)]
+class TokenizerPair(NamedTuple):
+    """The vocabularies of the two sides; a shared one is the same object twice."""
+
+    source: Tokenizer
+    target: Tokenizer
+
+    @property
+    def sizes(self) -> int | tuple[int, int]:
+        """What `headway.build.build` takes: one number where the vocabulary is shared."""
+        sizes = self.source.vocab_size, self.target.vocab_size
+        return sizes[0] if self.source is self.target else sizes
+
+    @property
+    def names(self) -> str | list[str]:
+        """Of the files in a model folder, as its config.json has them."""
+        return TOKENIZER if self.source is self.target else [*TOKENIZERS]
+
+    @classmethod
+    def train(
+        cls, sources: Iterable[str], targets: Iterable[str], config: TrainedTokenizerConfig | FileTokenizerConfig
+    ) -> Self:
+        """What a recipe's [tokenizer] asks for: trained on the texts of the two sides, or read from files.
+
+        Raises as `Tokenizer.train` does; with two vocabularies, VocabularyTooLarge with what both sides give.
+        """
+        if isinstance(config, FileTokenizerConfig):
+            source = Tokenizer.read(config.path, config.atoms)
+            return cls(source, Tokenizer.read(config.target_path, config.atoms) if config.target_path else source)
+        if config.shared:
+            return cls(*[Tokenizer.train(chain(sources, targets), config)] * 2)
+        made, refused = [], []
+        for texts in (sources, targets):
+            try:
+                made.append(Tokenizer.train(texts, config))
+            except VocabularyTooLarge as error:
+                refused.append(error)
+        if refused:
+            raise min(refused, key=lambda error: error.largest)
+        return cls(*made)
+
+    @classmethod
+    def load(cls, folder: Path | str) -> Self:
+        """Those of a model folder. Raises ValueError as `Tokenizer.load` does, or where the folder has both forms."""
+        folder = Path(folder)
+        if (folder / TOKENIZERS[0]).exists():
+            if (folder / TOKENIZER).exists():
+                told = "a shared vocabulary and one for each side; remove what the model was not trained with"
+                raise ValueError(f"{folder}: has {TOKENIZER} and {TOKENIZERS[0]}, {told}")
+            return cls(*(Tokenizer.load(folder / name) for name in TOKENIZERS))
+        return cls(*[Tokenizer.load(folder / TOKENIZER)] * 2)
+
+    def files(self) -> dict[str, Callable[[Path], None]]:
+        """Names in a model folder, and what writes each."""
+        if self.source is self.target:
+            return {TOKENIZER: self.source.save}
+        return dict(zip(TOKENIZERS, (self.source.save, self.target.save), strict=True))
+
+    def save(self, folder: Path | str) -> None:
+        """Write the files of a model folder, each whole or not at all."""
+        for name, write in self.files().items():
+            write(Path(folder) / name)
 
 
-def slices(texts: Iterable[str]) -> Iterator[str]:
-    for text in texts:
-        if len(text) <= LONGEST_LINE:
-            yield text
-        else:
-            yield from (text[start : start + SLICE] for start in range(0, len(text), SLICE))
+OLD_KINDS = {"BPE": "bpe", "Unigram": "unigram"}
+"""The kind of a file that names none, by its model: all that there was, and what is still written without."""
+
+
+def engine_of(kind: str | None, layout: dict[str, Any]) -> Engine:
+    if kind in ENGINES:
+        return ENGINES[kind](layout)
+    if kind in MODELS:
+        return Trained.load(kind, layout)
+    if kind is None:
+        raise ValueError("it names no kind, and its model is neither a BPE nor a Unigram")
+    raise ValueError(f"its kind is {kind!r}, and must be one of {', '.join([*MODELS, *ENGINES])}")
+
+
+def has_head(path: Path) -> bool:
+    try:
+        return "headway" in json.loads(path.read_bytes())
+    except (OSError, ValueError, TypeError):
+        return False
+
+
+def damaged(path: Path, error: Exception) -> ValueError:
+    return ValueError(f"{path}: is damaged, or no tokenizer ({error}). Copy or train it again")

@@ -19,7 +19,7 @@ from torch import nn
 
 from headway.config import Recipe, TrainConfig
 from headway.data.batch import Batch
-from headway.data.corpus import read_pairs
+from headway.data.corpus import stream_pairs
 from headway.recipe import literal_path, parse_recipe, resolve_paths
 from headway.train.loss import token_loss
 from headway.train.optim import build_optimizer
@@ -65,8 +65,10 @@ def plan(num_pairs: int, num_bytes: int) -> Plan:
 
 def recipe_for(source: Path, target: Path, changes: Mapping[str, Any]) -> Recipe:
     """A recipe for two parallel files alone; says what it chose."""
-    pairs = read_pairs(source, target)
-    chosen = plan(len(pairs), sum(len(x.encode()) + len(y.encode()) for x, y in pairs))
+    num_pairs = num_bytes = 0
+    for pair in stream_pairs(source, target):
+        num_pairs, num_bytes = num_pairs + 1, num_bytes + sum(len(side.encode()) for side in pair)
+    chosen = plan(num_pairs, num_bytes)
     data = {"source": literal_path(source), "target": literal_path(target)}
     for side, path in (("source_language", source), ("target_language", target)):
         suffix = path.name.removesuffix(".gz").rpartition(".")[2]
@@ -95,7 +97,7 @@ def recipe_for(source: Path, target: Path, changes: Mapping[str, Any]) -> Recipe
     made = resolve_paths(parse_recipe(table, changes, "the recipe made for these files"), Path.cwd())
     log.info(
         "chosen for %s pairs: %s, a vocabulary of up to %s, %s updates; change it with --set, by recipe.toml's names",
-        f"{len(pairs):,}",
+        f"{num_pairs:,}",
         chosen.preset,
         f"{chosen.vocab_size:,}",
         f"{made.train.steps:,}",

@@ -33,6 +33,7 @@ from headway import __version__
 from headway.checkpoint import (
     CONFIG,
     TOKENIZER,
+    TOKENIZERS,
     WEIGHTS,
     check_writable,
     fsync,
@@ -48,7 +49,10 @@ FORMAT = 1
 SHOWN = 12
 """Differences that are shown one by one."""
 RUN, RECIPE, ESTIMATE = "run.json", "recipe.toml", "estimate.json"
-OURS = (RECIPE, WEIGHTS, CONFIG, TOKENIZER, ESTIMATE, "checkpoints", "metrics.jsonl", "timing.jsonl", "tensorboard")
+OURS = (
+    *(RECIPE, WEIGHTS, CONFIG, TOKENIZER, *TOKENIZERS),
+    *(ESTIMATE, "checkpoints", "metrics.jsonl", "timing.jsonl", "tensorboard"),
+)
 """What an earlier run wrote, in the order in which to remove it: nothing may pass for a whole run on the way."""
 
 

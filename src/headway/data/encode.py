@@ -1,0 +1,64 @@
+"""Pairs to token ids: tags before the source, codes as placeholders where the vocabulary has such; what is left out.
+
+Left out, and counted: an empty side, and more than max_len tokens on a side (tags counted, the end token not).
+"""
+
+import re
+from collections.abc import Callable, Sequence
+
+from headway.data.pair import Pair
+from headway.data.sprinkle import sprinkle
+from headway.data.store import Row
+from headway.data.tally import Tally
+from headway.text.codes import find_parts, plain, shield_pair
+from headway.text.tokenizer import TokenizerPair
+
+IS_PLACEHOLDER = re.compile(r"<x\d+>").fullmatch
+
+Placed = tuple[int, Pair]
+"""A pair, and which part of the corpora it is of."""
+
+
+class Encoder:
+    """Encodes pairs; max_len: tokens that a side may have; tags: for each corpus the names of the atoms to put before
+    its sources; share: of the pairs without codes, to get some. Raises ValueError for a tag that the vocabulary has
+    not."""
+
+    def __init__(
+        self, tokenizers: TokenizerPair, max_len: int, tags: Sequence[Sequence[str]] = ((),), share: float = 0.0
+    ) -> None:
+        self.tokenizers, self.max_len, self.share = tokenizers, max_len, share
+        self.tags = [[tokenizers.source.atom(f"<{name}>") for name in names] for names in tags]
+        self.placeholders = [[one.atom(name) for name in one.atoms if IS_PLACEHOLDER(name)] for one in tokenizers]
+
+    def rows(self, pairs: Sequence[Placed], tally: Tally, place: Callable[[int, Pair], str]) -> list[Row | None]:
+        """Each pair encoded; None for one that is left out, which is in the tally with its place."""
+        shielded = [self.shielded(part, pair) for part, pair in pairs]
+        sources = self.tokenizers.source.encode_parts_batch([source for source, _ in shielded])
+        targets = self.tokenizers.target.encode_parts_batch([target for _, target in shielded])
+        found: list[Row | None] = []
+        for (part, pair), x, y in zip(pairs, sources, targets, strict=True):
+            x = [*self.tags[pair.corpus], *x]
+            reason = "empty" if is_empty(pair) else "too_long" if max(len(x), len(y)) > self.max_len else None
+            if reason:
+                tally.add(reason, place(part, pair))
+            found.append(None if reason else Row(part, pair.number, x, y))
+        return found
+
+    def shielded(self, part: int, pair: Pair) -> tuple[list[str | int], list[str | int]]:
+        """Both sides as texts and ids of placeholders; without placeholders, codes are text."""
+        most = min(map(len, self.placeholders))
+        if not most:
+            return [plain(pair.source)], [plain(pair.target)]
+        salt = part << 32 | pair.number
+        sides = sprinkle(find_parts(pair.source), find_parts(pair.target), self.share, salt)
+        sides = shield_pair(*sides, most, salt)
+        source, target = [
+            [part if isinstance(part, str) else atoms[part] for part in side]
+            for side, atoms in zip(sides, self.placeholders, strict=True)
+        ]
+        return source, target
+
+
+def is_empty(pair: Pair) -> bool:
+    return not plain(pair.source).strip() or not plain(pair.target).strip()

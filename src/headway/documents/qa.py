@@ -1,0 +1,383 @@
+"""Checks of a translation that need no reader: is anything lost, doubled, broken, or left untranslated?
+
+`RULES` is the table. A rule sees one segment and says what is wrong; it stays silent where it cannot know, for a check
+that cries wolf is not read. Its measure is what human translators write (tests/test_qa.py).
+"""
+
+import math
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+from headway.text.codes import Parts, differences, plain
+
+Severity = Literal["error", "warning"]
+Span = tuple[int, int]
+Said = Iterator[tuple[str, Span | None]]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that looks wrong. rule: its name; span: the characters of `plain(target)` that it is about, where that
+    can be said."""
+
+    rule: str
+    severity: Severity
+    message: str
+    span: Span | None = None
+
+
+@dataclass(frozen=True)
+class Texts:
+    """What a rule sees. Languages are primary subtags (`de`), or "" where unknown; most: the greatest length allowed in
+    characters."""
+
+    source_parts: Parts
+    target_parts: Parts
+    source_language: str = ""
+    target_language: str = ""
+    most: int | None = None
+
+    @cached_property
+    def source(self) -> str:
+        return blanked(self.source_parts)
+
+    @cached_property
+    def target(self) -> str:
+        return blanked(self.target_parts)
+
+
+CODE = "\ufffc"
+
+
+def blanked(parts: Parts) -> str:
+    """The text, with CODE for every character of a code: no rule takes them for text, and places stay the same."""
+    return "".join(part if isinstance(part, str) else CODE * len(part.raw) for part in parts)
+
+
+class Rule(NamedTuple):
+    severity: Severity
+    what: str
+    says: Callable[[Texts], Said]
+
+
+def empty(texts: Texts) -> Said:
+    if plain(texts.source_parts).strip() and not plain(texts.target_parts).strip():
+        yield "there is no translation", None
+
+
+def codes(texts: Texts) -> Said:
+    for told in differences(texts.source_parts, texts.target_parts):
+        yield told, None
+
+
+def characters(texts: Texts) -> Said:
+    for match in BROKEN.finditer(texts.target):
+        if match[0] not in texts.source:
+            yield f"{unicodedata.name(match[0], f'the control character U+{ord(match[0]):04X}').lower()}", match.span()
+
+
+BROKEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffd\ue000-\uf8ff\ufdd0-\ufdef\ufffe\uffff]")
+
+
+def length(texts: Texts) -> Said:
+    size = len(plain(texts.target_parts))
+    if texts.most is not None and size > texts.most:
+        yield f"{size} characters, and {texts.most} are allowed", (texts.most, size)
+
+
+def ratio(texts: Texts) -> Said:
+    """A few words may well take three times their room in another language; a sentence does not."""
+    one, two = width(texts.source), width(texts.target)
+    if min(one, two) and max(one, two) > 2.5 * min(one, two) + 20:
+        yield f"the translation is {'longer' if two > one else 'shorter'} than seems right ({two} to {one})", None
+
+
+def width(text: str) -> int:
+    """Characters, those of East Asia twice: they say as much as two letters or more. Codes and spaces do not count."""
+    return sum(
+        2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text if not char.isspace() and char != CODE
+    )
+
+
+def numbers(texts: Texts) -> Said:
+    """Every number of one side is on the other: with other separators, in other digits, with or without zeros before.
+
+    A single digit may be written as a word, so that it must not turn into another one is all that can be asked.
+    """
+    ours, theirs = list(DIGITS.finditer(texts.source)), list(DIGITS.finditer(texts.target))
+    lack, over = left(ours, theirs), left(theirs, ours)
+    if "".join(map(ascii_digits, lack)) == "".join(map(ascii_digits, over)):  # 10000 and 10,000
+        return
+    for run in lack:
+        if len(run[0]) > 1 or over:
+            yield f"{run[0]} is not in the translation", None
+    for run in over:
+        if len(run[0]) > 1 or lack:
+            yield f"{run[0]} is not in the source", run.span()
+
+
+DIGITS = re.compile(r"\d+")
+
+
+def left(runs: Sequence[re.Match[str]], others: Sequence[re.Match[str]]) -> list[re.Match[str]]:
+    """The runs of digits that have no equal among the others, each of which is used once."""
+    there = Counter(ascii_digits(run).lstrip("0") for run in others)
+    over = []
+    for run in runs:
+        value = ascii_digits(run).lstrip("0")
+        there[value] -= 1
+        if there[value] < 0:
+            over.append(run)
+    return over
+
+
+def ascii_digits(run: re.Match[str]) -> str:
+    return "".join(str(unicodedata.decimal(digit)) for digit in run[0])
+
+
+def edges(texts: Texts) -> Said:
+    for where, edge in (("beginning", LEADING), ("end", TRAILING)):
+        ours, theirs = ("".join(edge.findall(text)) for text in (texts.source, texts.target))
+        if ours != theirs:
+            yield f"white space at the {where}: {theirs!r}, in the source {ours!r}", None
+
+
+LEADING, TRAILING = re.compile(r"\A\s++"), re.compile(r"(?<!\s)\s++\Z")
+
+
+def spaces(texts: Texts) -> Said:
+    if not DOUBLE.search(texts.source):
+        for match in DOUBLE.finditer(texts.target):
+            yield "more than one space", match.span()
+
+
+DOUBLE = re.compile(r"(?<=\S) {2,}(?=\S)")
+
+
+def ending(texts: Texts) -> Said:
+    ours, theirs = (
+        end_of(text, language)
+        for text, language in ((texts.source, texts.source_language), (texts.target, texts.target_language))
+    )
+    if ours != theirs and not any(
+        {ours, theirs} <= same and texts.target_language in languages for same, languages in SAME_END
+    ):
+        yield f"ends in {theirs or 'no punctuation'!r}, the source in {ours or 'no punctuation'!r}", None
+
+
+SAME_END = (({"", "."}, {"th", "lo", "km", "my"}), ({":", "."}, {"ja", "zh", "ko"}))
+ENDS = {
+    **dict.fromkeys("。．｡।॥۔։።", "."),
+    **dict.fromkeys("？؟՞", "?"),
+    **dict.fromkeys("！՜", "!"),
+    **dict.fromkeys("：", ":"),
+    **dict.fromkeys("，、،", ","),
+    **dict.fromkeys("；؛", ";"),
+    **dict.fromkeys("⋯", "…"),
+} | {mark: mark for mark in ".?!:,;…"}
+CLOSERS = ")]}）］】」』»«”“\"'’›‹*_" + CODE
+
+
+def end_of(text: str, language: str) -> str:
+    text = text.rstrip().rstrip(CLOSERS).rstrip()
+    if text.endswith("..."):
+        return "…"
+    return "?" if language == "el" and text.endswith((";", "\u037e")) else ENDS.get(text[-1:], "")
+
+
+def brackets(texts: Texts) -> Said:
+    if next(unbalanced(texts.source), None) is None:
+        for at in unbalanced(texts.target):
+            yield f"{texts.target[at]} has no partner", (at, at + 1)
+
+
+PARTNER = dict(zip(")]}）］｝】〕〉》」』", "([{([{【〔〈《「『", strict=True))
+OPENING = {**{opening: opening for opening in PARTNER.values()}, "（": "(", "［": "[", "｛": "{"}
+
+
+def unbalanced(text: str) -> Iterator[int]:
+    """Where a bracket stands that has no partner."""
+    stack: list[int] = []
+    for at, char in enumerate(text):
+        if char in OPENING:
+            stack.append(at)
+        elif char in PARTNER:
+            if stack and OPENING[text[stack[-1]]] == PARTNER[char]:
+                stack.pop()
+            else:
+                yield at
+    yield from stack
+
+
+def quotes(texts: Texts) -> Said:
+    for marks in ('"', "“”„‟«»「」『』"):
+        odd = [sum(map(text.count, marks)) % 2 for text in (texts.source, texts.target)]
+        if odd == [0, 1]:
+            yield "a quotation mark has no partner", None
+
+
+def untranslated(texts: Texts) -> Said:
+    """The source again, where it is prose. Names may stay, so it takes two words with one in small letters, or four."""
+    if texts.source.strip() != texts.target.strip() or texts.source_language == texts.target_language != "":
+        return
+    words = [word for word in WORDS.findall(texts.source) if word.islower() or word.istitle()]
+    if len(words) > 3 or (len(words) > 1 and any(map(str.islower, words))):
+        yield "the same text as the source", None
+
+
+WORDS = re.compile(r"[^\W\d_]{2,}")
+
+
+def repeats(texts: Texts) -> Said:
+    allowed = MAY_REPEAT.get(texts.target_language, ())
+    if REPEAT.search(texts.source) or LOOP.search(texts.source):
+        return
+    for match in REPEAT.finditer(texts.target):
+        if match[1].lower() not in allowed:
+            yield f"{match[1]!r} twice", match.span()
+    for match in LOOP.finditer(texts.target):
+        yield f"{match[1]!r} again and again", match.span()
+
+
+REPEAT = re.compile(r"\b([^\W\d_]+(?: [^\W\d_]+){0,3}) \1\b", re.IGNORECASE)
+LOOP = re.compile(r"([^\W\d_]{2,12}?)\1{3,}")
+MAY_REPEAT = {
+    "de": {"der", "die", "das", "sie"},
+    "en": {"that", "had", "is"},
+    "fr": {"nous", "vous"},
+}
+
+
+def scripts(texts: Texts) -> Said:
+    """Written in the script of its language, where it is prose; no word in letters of two scripts that look alike."""
+    wanted = SCRIPTS.get(texts.target_language)
+    words = WORDS.findall(texts.target)
+    prose = [word for word in words if not word.isupper() and not word.istitle()]
+    if wanted and len("".join(prose)) >= 12 and not any(script(char) in wanted for char in "".join(words)):
+        yield f"no letter of the script of {texts.target_language!r} in it", None
+    for match in WORDS.finditer(texts.target):
+        if match[0] not in texts.source and len({script(char) for char in match[0]} & ALIKE) > 1:
+            yield f"{match[0]!r} mixes letters of two scripts", match.span()
+
+
+ALIKE = {"LATIN", "CYRILLIC", "GREEK"}
+LANGUAGES = {
+    "LATIN": "af ca cs cy da de en es et eu fi fr ga gl hr hu id is it lt lv ms nb nl nn no pl pt ro sk sl sq sv sw tl "
+    "tr vi",
+    "CYRILLIC": "be bg ky mk mn ru tg tt uk",
+    "ARABIC": "ar ckb fa ps sd ug ur",
+    "HEBREW": "he yi",
+    "DEVANAGARI": "hi mr ne sa",
+    "GREEK": "el",
+    "HIRAGANA KATAKANA CJK": "ja",
+    "CJK": "zh",
+    "HANGUL": "ko",
+    "THAI": "th",
+    "ARMENIAN": "hy",
+    "GEORGIAN": "ka",
+    "BENGALI": "bn",
+    "TAMIL": "ta",
+    "TELUGU": "te",
+}
+"""Scripts, as the names of their characters begin, to the languages that are written in them and in no other."""
+
+SCRIPTS = {language: names.split() for names, languages in LANGUAGES.items() for language in languages.split()}
+
+
+def script(char: str) -> str:
+    return unicodedata.name(char, "").split(" ", 1)[0]
+
+
+def capital(texts: Texts) -> Said:
+    ours, theirs = (FIRST.match(text) for text in (texts.source, texts.target))
+    if ours and theirs and ours[1][0].isupper() and theirs[1].islower() and theirs[1] not in texts.source:
+        yield f"begins with {theirs[1][0]!r}, the source with a capital", theirs.span(1)
+
+
+FIRST = re.compile(r"\s*+([^\W\d_]++)")
+
+RULES = {
+    "empty": Rule("error", "there is a translation", empty),
+    "codes": Rule("error", "tags and placeholders are kept", codes),
+    "characters": Rule("error", "no broken characters", characters),
+    "length": Rule("error", "no longer than the file allows", length),
+    "ratio": Rule("warning", "about as long as the source", ratio),
+    "numbers": Rule("warning", "numbers are kept", numbers),
+    "edges": Rule("warning", "white space at both ends as in the source", edges),
+    "spaces": Rule("warning", "no doubled spaces", spaces),
+    "ending": Rule("warning", "the same punctuation at the end", ending),
+    "brackets": Rule("warning", "brackets have partners", brackets),
+    "quotes": Rule("warning", "quotation marks have partners", quotes),
+    "untranslated": Rule("warning", "not the source again", untranslated),
+    "repeats": Rule("warning", "no word twice in a row", repeats),
+    "scripts": Rule("warning", "letters of the right script", scripts),
+    "capital": Rule("warning", "a capital at the beginning as in the source", capital),
+}
+"""Every rule, in the order in which they are shown."""
+
+
+def check(
+    source: Parts,
+    target: Parts,
+    *,
+    source_language: str | None = None,
+    target_language: str | None = None,
+    most: int | None = None,
+    terms: Callable[[Parts, Parts], Iterable[Finding]] | None = None,
+) -> list[Finding]:
+    """What looks wrong with a translation, in the order of RULES; of an empty one, that it is empty.
+
+    Languages (`de`, `pt-BR`) let some rules see more. most: greatest length in characters that the file allows. terms:
+    gives further findings, such as those of a term list (`headway.documents.terms`), of the rule "terms".
+    """
+    one, two = (re.split("[-_]", language or "")[0].lower() for language in (source_language, target_language))
+    texts = Texts(source, target, one, two, most)
+    if none := [Finding("empty", "error", *said) for said in empty(texts)]:
+        return none
+    found = [Finding(name, rule.severity, *said) for name, rule in RULES.items() for said in rule.says(texts)]
+    return found + (list(terms(source, target)) if terms else [])
+
+
+def confidence(logprobs: Sequence[float]) -> float:
+    """How sure a model was of a segment, from 0 to 1: the geometric mean of its tokens' probabilities, given by their
+    natural logarithms, that of the end included.
+
+    It compares segments of one model, the least sure of which a reader should see first; it is not the chance that the
+    translation is right. Raises ValueError for no token, and for what is no logarithm of a probability.
+    """
+    if not len(logprobs) or not all(
+        value <= 1e-3 for value in logprobs
+    ):  # rounding may leave a little above 0; NaN fails
+        raise ValueError(f"confidence takes the natural logarithms of probabilities, one or more, not {list(logprobs)}")
+    return min(1.0, math.exp(math.fsum(logprobs) / len(logprobs)))
+
+
+@dataclass(frozen=True)
+class Count:
+    """One line of a table of findings: segments: how many have any of this rule; findings: how many there are; share:
+    of all segments."""
+
+    rule: str
+    severity: Severity
+    what: str
+    segments: int
+    findings: int
+    share: float
+
+
+def summary(found: Sequence[Sequence[Finding]]) -> list[Count]:
+    """Findings counted by rule, those of RULES first, none left out; found: a list for each segment checked."""
+    every = [finding for findings in found for finding in findings]
+    rules: dict[str, tuple[Severity, str]] = {name: (rule.severity, rule.what) for name, rule in RULES.items()}
+    rules |= {finding.rule: (finding.severity, "") for finding in every if finding.rule not in rules}
+    segments = Counter(name for findings in found for name in {finding.rule for finding in findings})
+    findings = Counter(finding.rule for finding in every)
+    return [
+        Count(name, severity, what, segments[name], findings[name], segments[name] / max(len(found), 1))
+        for name, (severity, what) in rules.items()
+    ]

@@ -1,0 +1,224 @@
+"""A document through a model: its texts translated, checked and spliced in; every other byte stays as it is.
+
+Each text loses what a model should not see (white space at its ends, an accelerator) and gets it back. A text that the
+memory holds is taken from there; what the memory only resembles is offered. Finished translations stay, unless all are
+asked for. What cannot be kept, or cannot be written into the file, is said in the report, never dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Literal
+
+from headway.documents.memory import Match, Memory
+from headway.documents.qa import RULES, Finding, blanked, check
+from headway.documents.terms import Terms
+from headway.evaluate.report import Example, Examples, Section, Share, Table
+from headway.evaluate.report import Text as Words
+from headway.formats.segment import Document, Edit, FormatError, Segment, splice
+from headway.generate.parts import Translated
+from headway.text.codes import Parts, accelerator, find_parts, guess_marker, joined, kinds_for, plain, put_accelerator
+
+AT_ONCE = 1024
+"""Segments that are read ahead, so that memory is bounded whatever the size of the file."""
+
+SHOWN = 10_000
+"""Segments with findings that a report keeps; more are counted."""
+
+Translate = Callable[[Sequence[tuple[Parts, frozenset[str]]]], list[Translated]]
+"""Texts and the kinds of codes in them to translations (`headway.generate.parts.Translator`)."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """What became of a segment. origin: where `target` is from; offered: the memory's best, where it was not taken;
+    confidence: of the model, from 0 to 1."""
+
+    segment: Segment
+    target: Parts
+    origin: Literal["model", "memory", "adapted", "none"]
+    findings: Sequence[Finding] = ()
+    offered: Match | None = None
+    confidence: float | None = None
+
+
+@dataclass
+class Report:
+    """What became of a document: how many segments it has, how many were finished before or are not to be translated,
+    where the others are from, and those with findings or a match to look at."""
+
+    segments: int = 0
+    finished: int = 0
+    untouchable: int = 0
+    origins: dict[str, int] = field(default_factory=dict)
+    flagged: int = 0
+    shown: list[Done] = field(default_factory=list)
+    rules: dict[str, int] = field(default_factory=dict)
+
+    def add(self, done: Done) -> None:
+        self.origins[done.origin] = self.origins.get(done.origin, 0) + 1
+        for rule in {finding.rule for finding in done.findings}:
+            self.rules[rule] = self.rules.get(rule, 0) + 1
+        self.flagged += bool(done.findings)
+        if (done.findings or done.offered) and len(self.shown) < SHOWN:
+            self.shown.append(done)
+
+
+@dataclass
+class Job:
+    """How to translate documents. everything: finished texts as well; mark: what a machine wrote, as such; memory: to
+    look up in, from min_score percent on; terms: findings of a term list."""
+
+    translate: Translate
+    everything: bool = False
+    mark: bool = True
+    memory: Memory | None = None
+    min_score: int = 75
+    terms: Terms | None = None
+
+    def __call__(self, document: Document, report: Report) -> Iterator[bytes]:
+        """The translated file in chunks. Raises FormatError for a file that is not what its kind says."""
+        return splice(document.data, self._edits(document, report))
+
+    def _edits(self, document: Document, report: Report) -> Iterator[Edit]:
+        segments, marker = document.segments(), None
+        while chunk := list(islice(segments, AT_ONCE)):
+            if report.segments == 0:
+                marker = document.marker or guess_marker(plain(segment.source) for segment in chunk)
+            report.segments += len(chunk)
+            report.untouchable += sum(not segment.translate for segment in chunk)
+            todo = [segment for segment in chunk if segment.translate]
+            if not self.everything:
+                report.finished += sum(segment.state == "done" for segment in todo)
+                todo = [segment for segment in todo if segment.state != "done"]
+            for done in self.segments(todo, document, marker):
+                try:
+                    mark = self.mark and done.origin != "memory"
+                    edits = document.edits(done.segment, done.target, mark=mark) if done.origin != "none" else []
+                except FormatError as error:
+                    told = [Finding("unwritable", "error", fault) for fault in error.faults]
+                    done, edits = Done(done.segment, (), "none", [*done.findings, *told]), []
+                report.add(done)
+                yield from edits
+
+    def segments(self, segments: Sequence[Segment], document: Document, marker: str | None) -> Iterator[Done]:
+        """Each of them translated, in order."""
+        texts = [Text.of(segment, kinds_for(segment.flags, document.kind), marker) for segment in segments]
+        found = [self._remembered(segment) for segment in segments]
+        todo = [text for text, match in zip(texts, found, strict=True) if match is None or not usable(match)]
+        made = iter(self.translate([(text.parts, text.kinds) for text in todo]))
+        for segment, text, match in zip(segments, texts, found, strict=True):
+            confidence, faults = None, ()
+            if match is not None and usable(match):
+                target, origin, match = match.target, "memory" if match.exact else "adapted", None
+            else:
+                one = next(made)
+                target, origin, faults = text.whole(one.parts), "model", one.faults
+                confidence = one.confidence
+            source = find_parts(segment.source, text.kinds)
+            findings = check(
+                source,
+                find_parts(target, text.kinds),
+                source_language=document.source,
+                target_language=document.target,
+                most=segment.most,
+                terms=self._terms,
+            )
+            told = {finding.message for finding in findings if finding.rule != "model"}
+            findings += [Finding("model", "warning", fault) for fault in faults if fault not in told]
+            yield Done(segment, target, origin, findings, match, confidence)
+
+    def _terms(self, source: Parts, target: Parts) -> Iterator[Finding]:
+        if self.terms is not None:
+            for found in self.terms.check(blanked(source), blanked(target)):
+                if found.broken:
+                    yield Finding("terms", "warning", found.words(), next(iter(found.target), None))
+
+    def _remembered(self, segment: Segment) -> Match | None:
+        if self.memory is None:
+            return None
+        return next(iter(self.memory.lookup(segment.source, segment.context, min_score=self.min_score)), None)
+
+
+def usable(match: Match) -> bool:
+    """Is this a translation of the text itself, and not of one like it?"""
+    return match.exact or match.adapted
+
+
+@dataclass(frozen=True)
+class Text:
+    """A segment's text as a model should see it, and what was taken off: white space at the ends, an accelerator."""
+
+    before: str
+    parts: Parts
+    behind: str
+    kinds: frozenset[str]
+    marker: str
+    letter: str
+
+    @classmethod
+    def of(cls, segment: Segment, kinds: frozenset[str], marker: str | None) -> Text:
+        parts, letter = segment.source, ""
+        if marker and len(parts) == 1 and isinstance(parts[0], str):
+            text, letter = accelerator(parts[0], marker)
+            parts = (text,)
+        first, last = parts[0], parts[-1]
+        before = first[: len(first) - len(first.lstrip())] if isinstance(first, str) else ""
+        behind = last[len(last.rstrip()) :] if isinstance(last, str) and last.strip() else ""
+        if before:
+            parts = (str(first)[len(before) :], *parts[1:])
+        if behind:
+            parts = (*parts[:-1], str(parts[-1]).rstrip())
+        return cls(before, joined(parts), behind, kinds, marker or "", letter)
+
+    def whole(self, target: Parts) -> Parts:
+        """A translation with what was taken off."""
+        if self.letter:
+            target = (put_accelerator(plain(target), self.marker, self.letter),)
+        return joined((self.before, *target, self.behind))
+
+
+def sections(report: Report, document: Document) -> list[Section]:
+    """The report to read: on the terminal, as a page, as JSON."""
+    counts = [
+        ("segments", report.segments),
+        ("finished before, and left", report.finished),
+        ("not to be translated", report.untouchable),
+        *((ORIGINS[origin], count) for origin, count in report.origins.items()),
+        ("with something to look at", report.flagged),
+    ]
+    skipped = [[reason, n, ", ".join(document.skipped.places[reason])] for reason, n in document.skipped.counts.items()]
+    done = sum(report.origins.values())
+    rules = [
+        [rule, RULES[rule].what if rule in RULES else "", count, Share(count / max(1, done))]
+        for rule, count in report.rules.items()
+    ]
+    rows = []
+    for one in report.shown:
+        told = [f"{finding.rule}: {finding.message}" for finding in one.findings]
+        if one.offered:
+            told.append(f"the memory has, {one.offered.score} %: {plain(one.offered.target)}")
+        spans = [finding.span for finding in one.findings if finding.span]
+        rows.append(
+            Example(one.segment.place, plain(one.segment.source), plain(one.target), "; ".join(told), (), spans)
+        )
+    made: list[Section] = [Table("What became of it", ["", "number"], [list(count) for count in counts])]
+    if skipped:
+        made.append(Table("Not read as text", ["reason", "number", "first places"], skipped))
+    if rules:
+        made.append(Table("Findings", ["rule", "what should be", "segments", "share"], rules))
+    if rows:
+        made.append(Examples("To look at", rows, (document.source, document.target)))
+    if report.flagged > len(report.shown):
+        made.append(Words("", [f"{report.flagged - len(report.shown):,} more segments with findings are not shown."]))
+    return made
+
+
+ORIGINS = {
+    "model": "translated by the model",
+    "memory": "from the memory, exactly",
+    "adapted": "from the memory, with other numbers or codes",
+    "none": "not written: the file cannot hold them",
+}

@@ -1,0 +1,284 @@
+"""What a recipe's data is like before anything is trained: what is kept and left out and why, lengths, pieces, padding.
+
+Everything streams: counters, the lengths of the pairs, a hash of each (`headway.data.clean.Hashes`) and a sample are
+kept, no text besides the examples. Nothing is left out that is not counted here: the counts of all reasons and of the
+pairs kept add up to the pairs seen. The independent check, a corpus counted by hand, is tests/test_data_report.py.
+"""
+
+import math
+from array import array
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from heapq import heappush, heappushpop
+from itertools import islice
+from zlib import crc32
+
+import numpy as np
+
+from headway.config import CleanConfig, CorpusConfig
+from headway.data.batch import batches, padding_share
+from headway.data.clean import RULES, Cleaner, Hashes, columns, digest
+from headway.data.encode import Encoder
+from headway.data.pair import Pair
+from headway.data.tally import REASONS, Tally
+from headway.evaluate.report import Example, Examples, Histogram, Section, Share, Table, Text, shown
+from headway.strict import show
+from headway.text.codes import plain
+from headway.text.tokenizer import UNK, Tokenizer
+
+CHUNK = 10_000
+"""Pairs encoded at a time."""
+
+SAMPLE = 5_000
+"""Pairs kept that the rules which are off are tried on, chosen by a hash of their number."""
+
+SHOWN = 5
+"""Examples of each reason."""
+
+SIDES = "source", "target"
+
+RATIOS = [0, 0.25, 0.5, 0.67, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 2, 3, 4, math.inf]
+
+SUGGESTED = CleanConfig(
+    max_ratio=3.0, identical=True, markup=True, mojibake=True, letters=0.5, language=True, duplicates="pair"
+)
+"""Rules that the report tries where the recipe has them off."""
+
+
+class DataReport:
+    """Counts pairs. `add` them, then ask for the `sections`.
+
+    corpora: those of the recipe, by `Pair.corpus`. tally: where the readers of the pairs count what gave none; what
+    cleaning and encoding leave out is counted there too.
+    """
+
+    def __init__(self, cleaner: Cleaner, encoder: Encoder, corpora: Sequence[CorpusConfig], tally: Tally) -> None:
+        self.cleaner, self.encoder, self.corpora, self.tally = cleaner, encoder, corpora, tally
+        self.seen, self.kept = [0] * len(corpora), [0] * len(corpora)
+        self.examples: dict[str, list[Example]] = {}
+        self.chars, self.words, self.tokens = ([Counter[int](), Counter[int]()] for _ in range(3))
+        self.ratios = [0] * (len(RATIOS) - 1)
+        self.pieces = [np.zeros(one.vocab_size, np.int64) for one in encoder.tokenizers]
+        self.lengths = array("I"), array("I")  # with the end token
+        self.hashes, self.repeated = Hashes(), 0
+        self.sample: list[tuple[int, int, Pair]] = []
+
+    def add(self, pairs: Iterable[tuple[str, Pair]]) -> None:
+        """Count pairs, each with its place in words."""
+        stream = iter(pairs)
+        while chunk := list(islice(stream, CHUNK)):
+            left: list[tuple[str, Pair]] = []
+            for place, pair in chunk:
+                self.seen[pair.corpus] += 1
+                reason = self.cleaner.reason(pair)
+                if reason:
+                    self.tally.add(reason, place)
+                    self._example(reason, place, pair)
+                else:
+                    left.append((place, pair))
+            self._encode(left)
+
+    def _encode(self, chunk: list[tuple[str, Pair]]) -> None:
+        placed = [(number, pair) for number, (_, pair) in enumerate(chunk)]
+        rows = self.encoder.rows(placed, self.tally, lambda number, _: chunk[number][0])
+        for (place, pair), row in zip(chunk, rows, strict=True):
+            if row is None:
+                self._example("too_long", place, pair)
+                continue
+            self.kept[pair.corpus] += 1
+            texts, ids = (plain(pair.source), plain(pair.target)), (row.source, row.target)
+            for side in range(2):
+                self.chars[side][len(texts[side])] += 1
+                self.words[side][len(texts[side].split())] += 1
+                self.tokens[side][len(ids[side])] += 1
+                self.lengths[side].append(len(ids[side]) + 1)
+            self.ratios[bisect_right(RATIOS, columns(texts[1]) / max(columns(texts[0]), 1)) - 1] += 1
+            self.repeated += not self.hashes.add(digest(pair, "pair"))
+            self._sample(pair)
+        for side, counts in enumerate(self.pieces):
+            ids = [number for row in rows if row is not None for number in (row.source, row.target)[side]]
+            counts += np.bincount(np.array(ids, np.int64), minlength=len(counts))
+
+    def _example(self, reason: str, place: str, pair: Pair) -> None:
+        shown = self.examples.setdefault(reason, [])
+        if len(shown) < SHOWN:
+            shown.append(Example(place, plain(pair.source), plain(pair.target), reason))
+
+    def _sample(self, pair: Pair) -> None:
+        number = sum(self.kept)
+        entry = (-crc32(number.to_bytes(8, "little")), number, pair)
+        if len(self.sample) < SAMPLE:
+            heappush(self.sample, entry)
+        else:
+            heappushpop(self.sample, entry)
+
+    # ---- what is told ----
+
+    def sections(self, batch_tokens: int) -> list[Section]:
+        """The report; batch_tokens: as in train.batch_tokens, for the padding."""
+        languages = self.corpora[0].source_language, self.corpora[0].target_language
+        found: list[Section] = [self._left(), self._corpora()]
+        if self.examples:
+            found.append(
+                Examples("Left out: examples", [row for rows in self.examples.values() for row in rows], languages)
+            )
+        if sum(self.kept):
+            found += [
+                lengths("Lengths in characters", "characters", self.chars),
+                lengths("Lengths in words (between spaces)", "words", self.words),
+                lengths("Lengths in tokens", "tokens", self.tokens),
+                Histogram("Target over source", "columns over columns", "pairs", RATIOS, {"pairs": self.ratios}),
+                self._vocabulary(),
+                self._frequent(),
+                self._unused(),
+                self._padding(batch_tokens),
+            ]
+        return [*found, Text("Suggestions", self._suggestions() or ["None."])]
+
+    def _left(self) -> Table:
+        seen = sum(self.seen) + sum(count for reason, count in self.tally.counts.items() if reason not in self.examples)
+        told = {name: rule.told for name, rule in RULES.items()} | REASONS
+        rows = [
+            ["kept", "are trained on, or held out to validate on", kept := sum(self.kept), Share(kept / max(seen, 1))]
+        ]
+        for reason, count in self.tally.counts.items():
+            words = told[reason].format(max_len=self.encoder.max_len)
+            rows.append([reason, words, count, Share(count / max(seen, 1))])
+        return Table(
+            "Kept and left out", ["reason", "pairs that", "pairs", "share"], [*rows, ["all", "", seen, Share(1)]]
+        )
+
+    def _corpora(self) -> Table:
+        columns = ["corpus", "pairs", "kept", "share", "weight", "from", "to", "tags"]
+        rows = []
+        for number, corpus in enumerate(self.corpora):
+            name = corpus.path or f"{corpus.source}, {corpus.target}"
+            share = Share(self.kept[number] / max(self.seen[number], 1))
+            languages = corpus.source_language, corpus.target_language
+            rows.append(
+                [name, self.seen[number], self.kept[number], share, corpus.weight, *languages, " ".join(corpus.tags)]
+            )
+        return Table("Corpora", columns, rows)
+
+    def _vocabulary(self) -> Table:
+        """Of the training pairs. Tags are tokens too, control tokens are none."""
+        columns = ["side", "tokens", "pieces", "used", "share", "unknown", "tokens a word", "characters a token"]
+        rows = []
+        for side, (name, counts) in enumerate(zip(SIDES, self.pieces, strict=True)):
+            total, size, used = int(counts.sum()), len(counts) - UNK - 1, int((counts[UNK + 1 :] > 0).sum())
+            words, chars = (
+                sum(length * count for length, count in one[side].items()) for one in (self.words, self.chars)
+            )
+            unknown = Share(int(counts[UNK]) / max(total, 1))
+            rows.append(
+                [
+                    name,
+                    total,
+                    size,
+                    used,
+                    Share(used / max(size, 1)),
+                    unknown,
+                    total / max(words, 1),
+                    chars / max(total, 1),
+                ]
+            )
+        return Table("Vocabulary", columns, rows)
+
+    def _frequent(self) -> Table:
+        columns, rows = [], []
+        for side, tokenizer, counts in zip(SIDES, self.encoder.tokenizers, self.pieces, strict=True):
+            columns += [f"{side} piece", f"{side} share"]
+            best = [number for number in np.argsort(-counts, kind="stable")[:20].tolist() if counts[number]]
+            rows.append([(spelt(tokenizer, number), Share(counts[number] / counts.sum())) for number in best])
+        height = max(map(len, rows))
+        padded = [row + [(None, None)] * (height - len(row)) for row in rows]
+        return Table("Most frequent pieces", columns, [[*one, *other] for one, other in zip(*padded, strict=True)])
+
+    def _unused(self) -> Text:
+        """A joint vocabulary is told once: a piece is used where either side uses it."""
+        source, target = self.encoder.tokenizers
+        if source is target:
+            told = [unused("both sides", source, self.pieces[0] + self.pieces[1])]
+        else:
+            told = [unused("source", source, self.pieces[0]), unused("target", target, self.pieces[1])]
+        return Text("Pieces that are never used", told)
+
+    def _padding(self, batch_tokens: int) -> Table:
+        source, target = (np.frombuffer(lengths, np.uint32).astype(np.int64) for lengths in self.lengths)
+        fits = source + target <= batch_tokens
+        rows: list[list[str | int | float | None]] = [["pairs too large for a batch", int((~fits).sum())]]
+        if fits.any():
+            source, target = source[fits], target[fits]
+            plan = batches(source, target, batch_tokens=batch_tokens, seed=1, epoch=0)
+            share = Share(padding_share(plan, source, target))
+            rows += [["batches in an epoch", len(plan)], ["pairs a batch", len(source) / len(plan)], ["padding", share]]
+        return Table(f"Batches of {batch_tokens:,} tokens, each pair once", ["", "value"], rows)
+
+    def _suggestions(self) -> list[str]:
+        """What the rules that are off would leave out of the pairs kept."""
+        off = [name for name in RULES if name not in ("empty", "overlap") and name not in self.cleaner.rules]
+        counts: Counter[str] = Counter({"duplicates": self.repeated * len(self.sample)} if "duplicates" in off else {})
+        total = max(sum(self.kept), 1)
+        trial = trial_cleaner(self.corpora)
+        for _, _, pair in self.sample:
+            counts.update({rule: total for rule in trial.reasons(pair) if rule in off and rule != "duplicates"})
+        shares = {rule: counts[rule] / (total * max(len(self.sample), 1)) for rule in off if counts[rule]}
+        about = "about " if total > len(self.sample) else ""
+        return [
+            f"{'' if rule == 'duplicates' else about}{shown(Share(share))} of the pairs kept {RULES[rule].told}: "
+            f"data.clean.{rule} = {show(dict(SUGGESTED)[rule])} would leave them out"
+            for rule, share in sorted(shares.items(), key=lambda item: -item[1])
+        ]
+
+
+def trial_cleaner(corpora: Sequence[CorpusConfig]) -> Cleaner:
+    """All rules of SUGGESTED; without the languages where they cannot be told."""
+    languages = [(corpus.source_language, corpus.target_language) for corpus in corpora]
+    try:
+        return Cleaner(SUGGESTED, languages)
+    except ValueError:
+        return Cleaner(SUGGESTED.model_copy(update={"language": False}), languages)
+
+
+def unused(name: str, tokenizer: Tokenizer, counts: np.ndarray) -> str:
+    never = [number for number in np.flatnonzero(counts == 0).tolist() if number > UNK]
+    pieces = " ".join(spelt(tokenizer, number) for number in never[-50:])
+    return f"{name}: {len(never):,} of {len(counts) - UNK - 1:,}" + (f", the last of them {pieces}" if never else "")
+
+
+def spelt(tokenizer: Tokenizer, number: int) -> str:
+    piece = tokenizer.piece(number)
+    return piece if " " in piece.strip() else piece.replace(" ", "␣")  # bytes are spelt <E3 81>
+
+
+def lengths(title: str, axis: str, counters: Sequence[Counter[int]]) -> Histogram:
+    """A histogram of whole numbers in some 15 steps; the longest hundredth is one step."""
+    every = counters[0] + counters[1]
+    ranked, passed, top = sorted(every), 0, 0
+    for top in ranked:
+        passed += every[top]
+        if passed >= 0.99 * every.total():
+            break
+    step = next(step for power in range(12) for step in (10**power, 2 * 10**power, 5 * 10**power) if top / step <= 15)
+    edges = [*range(0, top + step, step)]
+    edges += [edges[-1] + step] if ranked[-1] < edges[-1] + step else [math.inf]
+    counts = {side: [0] * (len(edges) - 1) for side in SIDES}
+    for side, counter in zip(SIDES, counters, strict=True):
+        for length, count in counter.items():
+            counts[side][bisect_right(edges, length) - 1] += count
+    return Histogram(title, axis, "pairs", edges, counts)
+
+
+def data_report(
+    pairs: Iterable[tuple[str, Pair]],
+    cleaner: Cleaner,
+    encoder: Encoder,
+    corpora: Sequence[CorpusConfig],
+    batch_tokens: int,
+    tally: Tally,
+) -> list[Section]:
+    """The report on pairs, each with its place, as their readers give them; arguments as in `DataReport`."""
+    report = DataReport(cleaner, encoder, corpora, tally)
+    report.add(pairs)
+    return report.sections(batch_tokens)

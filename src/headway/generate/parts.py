@@ -1,0 +1,296 @@
+"""Texts with codes through a model, and every code in its place again: promise 1 for tags and placeholders.
+
+A text is cut at its line breaks and, where it is too long or `by_sentence` asks for it, into sentences; each piece is
+translated on its own, and the white space between pieces stays. In a piece, codes are
+
+* atoms, where the vocabulary has placeholders: the model writes them itself, having learnt to copy them;
+* or else text for the model to copy, if they are lone ones of the text (`%s`), and taken out and put back along the
+  cross-attention (`headway.text.inline`) if they are tags.
+
+Where a code is then missing, doubled, invented or badly nested, or a term is broken, the piece is searched again under
+constraints, and at last with its tags taken out. What is still wrong is put into words, and no code is lost: one that
+found no place stands at the end.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import groupby, pairwise
+from typing import Protocol, TypeGuard
+
+from headway.config import SearchConfig
+from headway.generate.align import Head, align
+from headway.generate.beam import Hypothesis
+from headway.generate.constrain import Constraint, Phrase, Vocabulary, demanding
+from headway.generate.decode import translate_ids
+from headway.generate.placeholders import Placeholders
+from headway.models.seq2seq import Seq2Seq
+from headway.text.codes import Code, Part, Parts, codes, differences, find_parts, joined, plain
+from headway.text.inline import Aligned, Node, Span, lifted, put_back
+from headway.text.segment import CODE, Pieces, fit, joints, sentences
+from headway.text.tokenizer import Tokenizer, TokenizerPair
+
+
+class Kept(Protocol):
+    """What became of a term."""
+
+    @property
+    def broken(self) -> bool: ...
+    def words(self) -> str: ...
+
+
+class Terms(Protocol):
+    """What is needed of a term list (`headway.documents.terms`)."""
+
+    def check(self, source: str, target: str) -> Sequence[Kept]: ...
+    def phrases(self, source: str) -> tuple[Sequence[Phrase], Sequence[Phrase]]:
+        """What must appear in the translation of this text, and what must not."""
+        ...
+
+
+@dataclass(frozen=True)
+class Translated:
+    """A translation; logprob: of its num_tokens tokens, the ends among them (nats); faults: what is wrong, in words."""
+
+    parts: Parts
+    logprob: float
+    num_tokens: int
+    faults: tuple[str, ...] = ()
+
+    @property
+    def confidence(self) -> float:
+        """Geometric mean of the tokens' probabilities; 1 where no model was asked."""
+        return min(1.0, math.exp(self.logprob / self.num_tokens)) if self.num_tokens else 1.0
+
+
+@dataclass
+class Piece:
+    """What is searched at once.
+
+    parts: a piece of a text; kinds: of codes that it may have; ids: what the model reads; kept: the codes that are
+    atoms there; text, root: its text without the codes that were taken out, and those; found, target, faults: what came
+    out.
+    """
+
+    parts: Parts
+    kinds: frozenset[str]
+    ids: tuple[int, ...] = ()
+    kept: list[Code] = field(default_factory=list)
+    text: str = ""
+    root: Node = field(default_factory=lambda: Node(None, 0))
+    found: Hypothesis | None = None
+    target: Parts = ()
+    faults: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Translator:
+    """A loaded model, with what it takes to translate texts with codes.
+
+    max_source: most tokens of a piece; languages: of source and target, for sentences and spaces; head: the
+    cross-attention to go by; by_sentence: one sentence at a time, even where several would fit.
+    """
+
+    model: Seq2Seq
+    tokenizers: TokenizerPair
+    search: SearchConfig
+    max_source: int
+    languages: tuple[str | None, str | None]
+    head: Head
+    by_sentence: bool = False
+    terms: Terms | None = None
+
+    def __call__(self, texts: Sequence[tuple[Parts, frozenset[str]]]) -> list[Translated]:
+        """The best translation of each text, in order. texts: parts, and the kinds of codes to find in them."""
+        rows = [list(self._pieces(parts, kinds)) for parts, kinds in texts]
+        todo = [piece for row in rows for piece, _ in row if piece.ids]
+        self._search([(piece, None) for piece in todo])
+        for again in (self._constrained, self._taken_out):
+            trials = [(piece, trial) for piece in todo if piece.faults and (trial := again(piece))]
+            self._search([trial for _, trial in trials])
+            for piece, (trial, _) in trials:
+                if len(trial.faults) < len(piece.faults):
+                    piece.found, piece.target, piece.faults = trial.found, trial.target, trial.faults
+        return [self._whole(row) for row in rows]
+
+    # ---- texts to pieces, and back ----
+
+    def _pieces(self, parts: Parts, kinds: frozenset[str]) -> Iterator[tuple[Piece, str]]:
+        """The pieces of a text, each with the white space behind it."""
+        for own, run in groupby(joined(apart(find_parts(parts, kinds))), key=is_sentence_mark):
+            run = tuple(run)
+            if own:
+                yield Piece(run, kinds, target=run), ""
+                continue
+            waiting = iter(codes(run))
+            for text, space in self._cut(plain(run, CODE)):
+                piece = joined(next(waiting) if part == CODE else part for part in re.split(f"({CODE})", text))
+                yield self._prepared(Piece(piece, kinds), atoms=True), space
+
+    def _cut(self, text: str) -> Pieces:
+        language, found = self.languages[0], list[tuple[str, str]]()
+        for line in re.findall(r"[^\n\r]+|[\n\r]+", text):
+            if not line.strip("\n\r"):
+                found[-1:] = [(found[-1][0], found[-1][1] + line)] if found else [("", line)]
+                continue
+            for sentence, space in sentences(line, language) if self.by_sentence else [(line, "")]:
+                *before, (last, end) = fit(sentence, language, self._size, self.max_source)
+                found += [*before, (last, end + space)]
+        return found
+
+    def _size(self, text: str) -> int:
+        return len(self.tokenizers.source.encode(text.replace(CODE, ""))) + text.count(CODE)
+
+    def _prepared(self, piece: Piece, *, atoms: bool) -> Piece:
+        """The piece as the model reads it; atoms: with its codes as such, if the vocabulary has enough.
+
+        Codes without any letter around them, and a piece of white space, are their own translation and get no ids.
+        """
+        piece.target, own = piece.parts, codes(piece.parts)
+        words = plain(piece.parts, "")
+        if not (any(map(str.isalpha, words)) if own else words.strip()):
+            return piece
+        if atoms and self._placeholders.fit(piece.parts):
+            ids, piece.kept = self._placeholders.encode(piece.parts)
+            piece.ids = tuple(ids)
+        else:
+            piece.text, piece.root = lifted(joined(part.raw if is_copied(part) else part for part in piece.parts))
+            piece.ids = tuple(self.tokenizers.source.encode(piece.text))
+        return piece
+
+    @cached_property
+    def _placeholders(self) -> Placeholders:
+        return Placeholders(self.tokenizers)
+
+    def _whole(self, row: Sequence[tuple[Piece, str]]) -> Translated:
+        between = joints([(plain(piece.target, ""), space) for piece, space in row], *self.languages)
+        parts, faults = list[Part](), list[str]()
+        for (piece, _), space in zip(row, between, strict=True):
+            parts += [*piece.target, *missing(piece), space]
+            faults += piece.faults
+        found = [piece.found for piece, _ in row if piece.found is not None]
+        logprob, num_tokens = sum(one.logprob for one in found), sum(len(one.token_logprobs) for one in found)
+        return Translated(joined(parts), logprob, num_tokens, tuple(dict.fromkeys(faults)))
+
+    # ---- searches ----
+
+    def _search(self, asked: Sequence[tuple[Piece, Constraint | None]]) -> None:
+        """Translate pieces, each distinct one once, and say what is wrong with each."""
+        for atoms in (False, True):
+            some = [(piece, constraint) for piece, constraint in asked if bool(piece.kept) == atoms]
+            if not some:
+                continue
+            distinct = {(piece.ids, id(constraint)): constraint for piece, constraint in some}
+            sources, constraints = [ids for ids, _ in distinct], distinct.values()
+            banned = [*self.tokenizers.target.line_breaking_ids, *self._placeholders.banned(some[0][0].kept)]
+            searched = translate_ids(self.model, sources, self.search, banned=banned, constraints=constraints)
+            found = dict(zip(distinct, searched, strict=True))
+            for piece, constraint in some:
+                if hypotheses := found[piece.ids, id(constraint)]:  # a constraint may leave no way at all
+                    piece.found = hypotheses[0]
+        asked = [(piece, constraint) for piece, constraint in asked if piece.found is not None]
+        self._read([piece for piece, _ in asked])
+        for piece, _ in asked:
+            piece.faults += differences(piece.parts, piece.target)
+            if self.terms is not None:
+                kept = self.terms.check(blanked(piece.parts), blanked(piece.target))
+                piece.faults += [term.words() for term in kept if term.broken]
+            if piece.found is not None and not piece.found.finished:
+                piece.faults.append("stopped at the length limit: its end may be missing")
+
+    def _read(self, pieces: Sequence[Piece]) -> None:
+        """What the searches found as parts."""
+        target, tagged = self.tokenizers.target, list[Piece]()
+        for piece in pieces:
+            assert piece.found is not None
+            tokens = piece.found.tokens
+            if piece.kept:
+                piece.target = find_parts(self._placeholders.decode(tokens, piece.kept), piece.kinds)
+            elif piece.root.inside:
+                tagged.append(piece)
+            else:
+                piece.target = find_parts((target.decode_line(tokens)[0],), piece.kinds)
+        pairs = [(piece.ids, piece.found.tokens) for piece in tagged if piece.found and piece.found.tokens]
+        origins = align(self.model, pairs, self.head)
+        for piece in tagged:
+            assert piece.found is not None
+            tokens = piece.found.tokens
+            text = target.decode_line(tokens)[0]
+            origin = next(origins) if tokens else []
+            ours, theirs = spans(self.tokenizers.source, piece.ids, piece.text), spans(target, tokens, text)
+            parts, lost = put_back(piece.root, Aligned(piece.text, text, ours, theirs, origin))
+            piece.target = find_parts(parts, piece.kinds)
+            piece.faults += [f"`{code.raw.strip()}` found no word of its own" for code in lost]
+
+    # ---- second tries ----
+
+    def _constrained(self, piece: Piece) -> tuple[Piece, Constraint] | None:
+        """The piece again, to be searched so that what was wrong cannot be; None where nothing helps."""
+        use, avoid = self.terms.phrases(blanked(piece.parts)) if self.terms is not None else ([], [])
+        atoms = [self._placeholders.constraint(piece.kept)] if piece.kept else []
+        there = Counter(code.raw for code in codes(piece.target))
+        if not piece.kept:
+            lost = [part.raw for part in piece.parts if is_copied(part) and not there[part.raw]]
+            use = [*use, *(Phrase((raw,), case=True) for raw in dict.fromkeys(lost))]
+        constraint = demanding(use, avoid, lambda: self._vocabulary, *atoms)
+        trial = Piece(piece.parts, piece.kinds, piece.ids, piece.kept, piece.text, piece.root)
+        return (trial, constraint) if constraint is not None else None
+
+    def _taken_out(self, piece: Piece) -> tuple[Piece, None] | None:
+        """The piece again with its tags taken out, where they were atoms."""
+        return (self._prepared(Piece(piece.parts, piece.kinds), atoms=False), None) if piece.kept else None
+
+    @cached_property
+    def _vocabulary(self) -> Vocabulary:
+        return Vocabulary(self.tokenizers.target)
+
+
+def blanked(parts: Parts) -> str:
+    """The text with its codes as such: a word does not go on over one."""
+    return plain(parts, CODE)
+
+
+def apart(parts: Sequence[Part]) -> Iterator[Part]:
+    """The character that stands for codes is one itself where a text has it."""
+    for part in parts:
+        if isinstance(part, str) and CODE in part:
+            yield from (Code(CODE) if run == CODE else run for run in re.split(f"({CODE})", part))
+        else:
+            yield part
+
+
+def is_sentence_mark(part: Part) -> bool:
+    """Does this only say where a sentence begins or ends (`mrk` of XLIFF)?"""
+    return isinstance(part, Code) and part.key.startswith("seg:")
+
+
+def is_copied(part: Part) -> TypeGuard[Code]:
+    """Is this a code that a model without placeholders can copy as text?"""
+    return isinstance(part, Code) and not part.markup and part.side == "alone"
+
+
+def missing(piece: Piece) -> list[Code]:
+    """The codes of a piece that its translation has not."""
+    there = Counter((code.key, code.side) for code in codes(piece.target))
+    lost = []
+    for code in codes(piece.parts):
+        there[code.key, code.side] -= 1
+        if there[code.key, code.side] < 0:
+            lost.append(code)
+    return lost
+
+
+def spans(tokenizer: Tokenizer, ids: Sequence[int], text: str) -> list[Span]:
+    """The characters of each token in the text that they spell."""
+    ends = [0]
+    for number in range(1, len(ids) + 1):
+        so_far = tokenizer.decode(ids[:number])
+        ends.append(max(ends[-1], len(so_far.rstrip("\ufffd"))))
+    scale = len(text) / ends[-1] if ends[-1] else 1.0  # 1 unless the vocabulary changes the text
+    ends = [round(end * scale) for end in ends]
+    return list(pairwise(ends))

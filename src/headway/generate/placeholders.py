@@ -1,0 +1,52 @@
+"""Codes of a text as atoms of the vocabulary, which a model has learnt to copy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headway.generate.constrain import Atoms
+from headway.text.codes import Code, Parts, codes, shield, unshield
+from headway.text.tokenizer import TokenizerPair
+
+
+class Placeholders:
+    """The atoms <x0>, <x1> ... of a pair of vocabularies; num: how many both have."""
+
+    def __init__(self, tokenizers: TokenizerPair) -> None:
+        self.tokenizers = tokenizers
+        there = set(tokenizers.source.atoms) & set(tokenizers.target.atoms)
+        self.num = next(number for number in range(len(there) + 1) if f"<x{number}>" not in there)
+        self.ids = [tokenizers.target.atom(f"<x{number}>") for number in range(self.num)]
+
+    def fit(self, parts: Parts) -> bool:
+        """Has this text codes, and are there atoms for all of them?"""
+        return 0 < len(codes(parts)) <= self.num
+
+    def encode(self, parts: Parts) -> tuple[list[int], list[Code]]:
+        """What a model reads, and the codes that are atoms there, in the order of those."""
+        named, kept = shield(parts, self.num)
+        atom = self.tokenizers.source.atom
+        return self.tokenizers.source.encode_parts([p if isinstance(p, str) else atom(f"<x{p}>") for p in named]), kept
+
+    def decode(self, tokens: Sequence[int], kept: Sequence[Code]) -> Parts:
+        """What a model wrote, with those codes in it."""
+        named = self.tokenizers.target.decode_parts(tokens)
+        return unshield([part if isinstance(part, str) else self.ids.index(part) for part in named], kept)
+
+    def banned(self, kept: Sequence[Code]) -> list[int]:
+        """Tokens that the translation of a text with these codes cannot have."""
+        allowed = set(self.ids) if kept else set()
+        return [number for number in self.tokenizers.target.atom_ids if number not in allowed]
+
+    def constraint(self, kept: Sequence[Code]) -> Atoms:
+        """Each code once; a closing one behind its opening one."""
+        alone, pairs, opened = list[int](), list[tuple[int, int]](), dict[str, list[int]]()
+        for number, code in zip(self.ids, kept, strict=False):
+            if code.side == "open":
+                opened.setdefault(code.key, []).append(number)
+            elif code.side == "close" and opened.get(code.key):
+                pairs.append((opened[code.key].pop(), number))
+            else:
+                alone.append(number)
+        alone += [number for numbers in opened.values() for number in numbers]
+        return Atoms(alone, pairs, kind=self.ids, vocab_size=self.tokenizers.target.vocab_size)

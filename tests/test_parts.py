@@ -1,0 +1,146 @@
+"""Texts with codes through models whose every choice is written down: they copy, and lose codes on purpose."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from headway.config import BPEConfig, SearchConfig
+from headway.generate.align import Head
+from headway.generate.parts import Translator
+from headway.nn.trace import Trace
+from headway.text.codes import PROSE, Code, Parts, codes, plain
+from headway.text.tokenizer import EOS, Tokenizer, TokenizerPair
+from toy_models import Prefix, ToyModel
+
+HEAD = Head("decoder.layers.0.cross")
+TEXT = ["Open the file now. Close all windows, please. Save %s as {name}. Wählen Sie eine Datei."] * 3
+
+
+class Copy(ToyModel):
+    """Says the source again, less the tokens that `drop` names; its attention looks where each token came from."""
+
+    def __init__(self, tokenizer: Tokenizer, drop: Callable[[int], bool] = lambda token: False, never: float = -9.0):
+        def table(source: Prefix, prefix: Prefix) -> list[float]:
+            kept = [token for token in source if not drop(token)]
+            said = [token for token in prefix if not drop(token)]
+            wanted = kept[len(said)] if len(said) < len(kept) else EOS
+            row = [0.0] * tokenizer.vocab_size
+            for token in range(tokenizer.vocab_size):
+                if drop(token):
+                    row[token] = never
+            row[EOS] = -30.0
+            row[wanted] = 9.0
+            return row
+
+        super().__init__(table)
+        self.drop = drop
+
+    def forward(self, source: torch.Tensor, target: torch.Tensor, trace: Trace | None = None) -> torch.Tensor:
+        if trace is not None:
+            spots = torch.arange(target.shape[1])[:, None] == torch.arange(source.shape[1])
+            weights = spots.double().expand(source.shape[0], 1, *spots.shape)
+            trace.at(HEAD.layer).record("weights", weights)
+        return super().forward(source, target)
+
+
+def made(placeholders: int = 0) -> Tokenizer:
+    return Tokenizer.train(TEXT, BPEConfig(vocab_size=290, placeholders=placeholders))
+
+
+def translator(model: ToyModel, tokenizer: Tokenizer, **options) -> Translator:
+    search = SearchConfig(beam=3, max_extra=20)
+    settings = {"max_source": 200, "languages": ("en", "de"), "head": HEAD, **options}
+    return Translator(model, TokenizerPair(tokenizer, tokenizer), search, **settings)  # pyright: ignore
+
+
+OPEN, CLOSE, BREAK = Code("<b>", "open", True), Code("</b>", "close", True, "<b>"), Code("<br/>", markup=True)
+TEXTS: list[Parts] = [
+    ("Open ", OPEN, "the file", CLOSE, " now."),
+    ("Save ", Code("%s"), " as ", Code("{name}"), "."),
+    ("Close", BREAK, "all ", OPEN, Code("%d"), " windows", CLOSE),
+    ("  Open the file now.\n\n\tClose all windows, please.  ",),
+    (Code("%s"), ": ", Code("%d")),
+    ("",),
+    (OPEN, CLOSE),
+]
+
+
+@pytest.mark.parametrize("placeholders", [0, 8])
+def test_a_model_that_copies_gives_every_text_back(placeholders: int) -> None:
+    tokenizer = made(placeholders)
+    found = translator(Copy(tokenizer), tokenizer)([(text, PROSE) for text in TEXTS])
+    assert [plain(one.parts) for one in found] == [plain(text) for text in TEXTS]
+    assert [one.faults for one in found] == [()] * len(TEXTS)
+
+
+@pytest.mark.parametrize("placeholders", [0, 8])
+def test_no_model_is_asked_about_codes_without_words(placeholders: int) -> None:
+    tokenizer = made(placeholders)
+    model = Copy(tokenizer)
+    (one,) = translator(model, tokenizer)([((Code("%s"), ": ", Code("%d")), PROSE)])
+    assert (plain(one.parts), one.num_tokens, one.confidence, model.steps) == ("%s: %d", 0, 1.0, 0)
+
+
+def test_placeholders_that_a_model_forgets_are_asked_for_again() -> None:
+    """By constraint: each once, a closing one behind its opening one."""
+    tokenizer = made(8)
+    model = Copy(tokenizer, drop=lambda token: token in tokenizer.atom_ids)
+    for text in TEXTS[:3]:
+        (one,) = translator(model, tokenizer)([(text, PROSE)])
+        assert not one.faults
+        assert sorted(code.raw for code in codes(one.parts)) == sorted(code.raw for code in codes(text))
+        assert plain(one.parts, "").split() == plain(text, "").split() or BREAK in text
+
+
+def test_a_code_that_has_no_way_to_be_said_stands_at_the_end_and_is_told_of() -> None:
+    tokenizer = made()
+    percent = {number for number in range(tokenizer.vocab_size) if b"%" in tokenizer.piece_bytes(number)}
+    model = Copy(tokenizer, drop=percent.__contains__, never=-math.inf)
+    (one,) = translator(model, tokenizer)([(("Save ", Code("%s"), " now"), PROSE)])
+    assert [code.raw for code in codes(one.parts)] == ["%s"]
+    assert one.parts[-1] == Code("%s")
+    assert any("%s" in fault and "missing" in fault for fault in one.faults)
+
+
+def test_sentences_go_one_by_one_and_the_space_between_them_stays() -> None:
+    tokenizer = made()
+    text = ("Open the file now.  Close all windows, please.\nSave it.",)
+    model, whole = Copy(tokenizer), Copy(tokenizer)
+    (one,) = translator(model, tokenizer, by_sentence=True)([(text, PROSE)])
+    (two,) = translator(whole, tokenizer)([(text, PROSE)])
+    assert one.parts == two.parts == text
+    assert model.steps < whole.steps  # shorter pieces, side by side
+
+
+def test_a_long_text_is_cut_and_no_code_is_lost_at_a_cut() -> None:
+    tokenizer = made(4)
+    text: Parts = (
+        *[part for number in range(9) for part in (f"Close all windows {number}, please. ", Code("%s"))],
+        "x",
+    )
+    (one,) = translator(Copy(tokenizer), tokenizer, max_source=20)([(text, PROSE)])
+    assert plain(one.parts) == plain(text)
+    assert not one.faults
+
+
+def test_marked_sentences_are_translated_each_on_its_own() -> None:
+    tokenizer = made()
+    marks = [[Code(f"<m{n}>", "open", True, f"seg:{n}"), Code("</m>", "close", True, f"seg:{n}")] for n in (1, 2)]
+    text = (marks[0][0], "Save it.", marks[0][1], " ", marks[1][0], "Open the file now.", marks[1][1])
+    model = Copy(tokenizer)
+    (one,) = translator(model, tokenizer)([(text, PROSE)])
+    assert (one.parts, one.faults) == (text, ())
+    assert model.steps <= len(tokenizer.encode("Open the file now.")) + 3  # side by side, without the marks
+
+
+def test_confidence_is_the_geometric_mean_of_the_probabilities() -> None:
+    tokenizer = made()
+    (one,) = translator(Copy(tokenizer), tokenizer)([(("Open the file now.",), PROSE)])
+    # One logit of 9, the end's of -30 where it is not that one, and the others 0; bans come after the softmax.
+    others = tokenizer.vocab_size - 1
+    within, end = math.exp(9) / (math.exp(9) + math.exp(-30) + others - 1), math.exp(9) / (math.exp(9) + others)
+    assert one.confidence == pytest.approx((within ** (one.num_tokens - 1) * end) ** (1 / one.num_tokens), rel=1e-6)
