@@ -39,7 +39,7 @@ PAIRS = [([5, 6, 7], [7, 6, 5]), ([9, 8], [8, 9]), ([11, 12, 13, 14], [14, 13, 1
 
 def test_the_head_that_looks_at_the_right_place_is_chosen() -> None:
     good = Head("decoder.layers.0.cross", 1)
-    anchors = [copied(*pair) for pair in PAIRS]
+    anchors = [copied(*[[str(token) for token in side] for side in pair]) for pair in PAIRS]
     # The mean over this layer's heads has its maxima in the same places, and stands before a single head.
     assert choose_head(Told(good), PAIRS, anchors) == (Head("decoder.layers.0.cross", MEAN), 9, 9)
     assert list(align(Told(good), PAIRS, good)) == [[2, 1, 0], [1, 0], [3, 2, 1, 0]]
@@ -54,6 +54,7 @@ def test_without_anchors_it_is_the_mean_of_the_last_layer() -> None:
 
 def test_what_occurs_once_on_either_side_was_copied() -> None:
     assert copied(["a", "b", "c", "b", "7", "x"], ["7", "B", "a", "a", "x"]) == [(0, 4), (4, 5)]
+    assert copied([b"2007", b"a"], [b"a", b"2007"], least=3) == [(1, 0)]
 
 
 @pytest.mark.parametrize("preset", ["transformer-tiny", "rnnsearch"])

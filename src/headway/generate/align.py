@@ -10,7 +10,7 @@ where they came from. Its twin is an argmax over hand-made weights in tests/test
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -79,9 +79,9 @@ def read(layers: dict[str, Tensor], head: Head) -> Tensor:
     return weights.mean(0) if head.head == MEAN else weights[head.head]
 
 
-def copied(source: Sequence[Hashable], target: Sequence[Hashable]) -> list[tuple[int, int]]:
-    """(t, s) of what occurs once on either side: numbers, names, placeholders."""
-    once = {item for item, count in Counter(source).items() if count == 1}
+def copied(source: Sequence[str | bytes], target: Sequence[str | bytes], *, least: int = 1) -> list[tuple[int, int]]:
+    """(t, s) of what occurs once on either side and is `least` long or longer: numbers, names."""
+    once = {item for item, count in Counter(source).items() if count == 1 and len(item) >= least}
     once &= {item for item, count in Counter(target).items() if count == 1}
     return [(t, source.index(item)) for t, item in enumerate(target) if item in once]
 

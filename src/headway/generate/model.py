@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, overload
 
-from headway.config import LanguagesConfig, SearchConfig, Seq2SeqConfig, check_search
+from headway.config import AlignmentConfig, LanguagesConfig, SearchConfig, Seq2SeqConfig, check_search
 from headway.generate.decode import score_ids
 from headway.generate.lines import Counts, Result, translate_lines
 from headway.models.seq2seq import Seq2Seq
@@ -36,7 +36,7 @@ class Score:
 class Model:
     """A loaded model: `module` (source (B, S), target (B, T) -> logits (B, T, V)), `tokenizers` of the two
     sides (`tokenizer` is the target's, which is the source's too where they share one), `config`, and the `search` of
-    its recipe, from which each call starts."""
+    its recipe, from which each call starts; `alignment`: whose attention tells where words went."""
 
     def __init__(
         self,
@@ -45,9 +45,10 @@ class Model:
         config: Seq2SeqConfig,
         languages: LanguagesConfig,
         search: SearchConfig,
+        alignment: AlignmentConfig | None = None,
     ) -> None:
         self.module, self.config, self.languages, self.search = module.eval(), config, languages, search
-        self.tokenizers, self.tokenizer = tokenizers, tokenizers.target
+        self.tokenizers, self.tokenizer, self.alignment = tokenizers, tokenizers.target, alignment
 
     @overload
     def translate(

@@ -1,0 +1,143 @@
+"""Documents through a "model" that shouts: what is translated, marked, remembered, checked and spliced in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from headway.documents.memory import Memory, Unit
+from headway.documents.terms import Term, Terms
+from headway.documents.translate import Job, Report, sections
+from headway.evaluate.report import page, to_json
+from headway.formats.kinds import read_document
+from headway.formats.segment import Document, FormatError
+from headway.generate.parts import Translated
+from headway.text.codes import Parts, find_parts, joined
+
+HEADER = 'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset={}\\n"\n\n'
+CATALOG = (
+    HEADER.format("UTF-8")
+    + """\
+msgid "Open the file"
+msgstr ""
+
+#, fuzzy, c-format
+msgid "Save %s now"
+msgstr "Alt"
+
+msgid "Done"
+msgstr "Fertig"
+
+msgid "  Two words\\n"
+msgstr ""
+"""
+)
+
+
+def shout(texts: Sequence[tuple[Parts, frozenset[str]]]) -> list[Translated]:
+    """Capitals, codes kept."""
+    return [
+        Translated(joined(p.upper() if isinstance(p, str) else p for p in find_parts(parts, kinds)), -1.0, 2)
+        for parts, kinds in texts
+    ]
+
+
+def opened(text: str, name: str = "a.po", encoding: str = "utf-8") -> Document:
+    return read_document(text.encode(encoding), name, "en", "de")
+
+
+def run(document: Document, **options) -> tuple[str, Report]:
+    report = Report()
+    return b"".join(Job(shout, **options)(document, report)).decode(), report
+
+
+def test_what_is_unfinished_is_translated_and_marked_and_the_rest_stays() -> None:
+    found, report = run(opened(CATALOG))
+    assert found == CATALOG.replace(
+        'msgid "Open the file"\nmsgstr ""', '#, fuzzy\nmsgid "Open the file"\nmsgstr "OPEN THE FILE"'
+    ).replace('msgstr "Alt"', 'msgstr "SAVE %s NOW"').replace(
+        'msgid "  Two words\\n"\nmsgstr ""', '#, fuzzy\nmsgid "  Two words\\n"\nmsgstr "  TWO WORDS\\n"'
+    )
+    assert (report.segments, report.finished, report.origins, report.flagged) == (4, 1, {"model": 3}, 0)
+
+
+def test_all_of_them_and_without_marks_where_asked_for() -> None:
+    found, report = run(opened(CATALOG), everything=True, mark=False)
+    assert "fuzzy" not in found
+    assert "#, c-format\n" in found
+    assert [f'msgstr "{text}"' in found for text in ("OPEN THE FILE", "SAVE %s NOW", "DONE", "  TWO WORDS\\n")] == [
+        True
+    ] * 4
+    assert report.origins == {"model": 4}
+
+
+def test_the_memory_is_reused_exactly_and_offered_where_it_is_alike() -> None:
+    memory = Memory(
+        [
+            Unit(("Open the file",), ("Datei öffnen",)),
+            Unit(("Save %d now",), ("%d jetzt sichern",)),
+            Unit(("  Two more words\n",), ("  Noch zwei Wörter\n",)),
+        ]
+    )
+    found, report = run(opened(CATALOG), memory=memory, min_score=60)
+    assert 'msgid "Open the file"\nmsgstr "Datei öffnen"' in found  # as people wrote it: no mark
+    assert '#, fuzzy, c-format\nmsgid "Save %s now"\nmsgstr "%s jetzt sichern"' in found  # with another code: a mark
+    assert 'msgstr "  TWO WORDS\\n"' in found
+    assert report.origins == {"memory": 1, "adapted": 1, "model": 1}
+    (offered,) = [done.offered for done in report.shown if done.offered]
+    assert (offered.target, offered.score) == (("  Noch zwei Wörter\n",), 66)
+
+
+def test_accelerators_are_taken_off_and_put_back() -> None:
+    entries = "".join(f'msgid "&{name}"\nmsgstr ""\n\n' for name in ("File", "Edit", "View", "Go", "Tools", "Help"))
+    seen: list[Parts] = []
+
+    def hear(texts: Sequence[tuple[Parts, frozenset[str]]]) -> list[Translated]:
+        seen.extend(parts for parts, _ in texts)
+        return shout(texts)
+
+    report = Report()
+    found = b"".join(Job(hear)(opened(HEADER.format("UTF-8") + entries), report)).decode()
+    assert seen[:2] == [("File",), ("Edit",)]
+    assert 'msgstr "&FILE"' in found
+    assert not report.flagged
+
+
+def test_what_the_file_cannot_hold_is_said_and_the_entry_stays() -> None:
+    text = HEADER.format("ISO-8859-1") + 'msgid "a ŀ"\nmsgstr ""\n\nmsgid "b"\nmsgstr ""\n'.replace("ŀ", "é")
+
+    def write(texts: Sequence[tuple[Parts, frozenset[str]]]) -> list[Translated]:
+        return [Translated(("日本" if "a" in str(parts) else "B",), -1.0, 1) for parts, _ in texts]
+
+    report = Report()
+    found = b"".join(Job(write)(opened(text, encoding="latin-1"), report)).decode("latin-1")
+    assert 'msgid "a é"\nmsgstr ""' in found
+    assert 'msgstr "B"' in found
+    assert report.origins == {"none": 1, "model": 1}
+    assert report.rules["unwritable"] == 1
+
+
+def test_terms_that_are_broken_are_findings() -> None:
+    terms = Terms([Term(("file",), ("Datei",))])
+    _, report = run(opened(CATALOG), terms=terms)
+    assert report.rules == {"terms": 1}
+    (done,) = report.shown
+    assert done.findings[0].message == "'file' must be 'Datei': broken"
+
+
+def test_a_report_tells_all_and_is_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headway.documents.translate.SHOWN", 1)
+    text = "# A <b>title</b>\n\n<div>kept</div>\n\nSome text, `code` and %s.\n"
+    document = opened(text, "a.md")
+    found, report = run(document)
+    assert found == "# A <b>TITLE</b>\n\n<div>kept</div>\n\nSOME TEXT, `code` AND %s.\n"
+    told = sections(report, document)
+    html = page("a.md", told)
+    assert "a block of HTML is not translated" in html
+    assert "a block of HTML is not translated" in to_json("a.md", told)
+
+
+def test_faults_are_told_before_anything_is_written() -> None:
+    with pytest.raises(FormatError, match=r"a\.po: line 12: the same msgid and msgctxt as in line 5"):
+        list(opened(CATALOG.replace('msgid "Done"', 'msgid "Open the file"')).segments())
