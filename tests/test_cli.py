@@ -13,13 +13,14 @@ from conftest import Toy
 from headway import __version__ as headway_version
 from headway import cli
 
-COMMANDS = ["average", "demo", "evaluate", "init", "score", "show", "tokenizer", "train", "translate"]
+COMMANDS = ["average", "data", "demo", "evaluate", "init", "score", "show", "tokenizer", "train", "translate"]
 
 
 def test_the_commands_are_these_and_no_others() -> None:
     group = get_command(cli.app)
     assert sorted(group.commands) == COMMANDS
     assert sorted(group.commands["tokenizer"].commands) == ["decode", "encode", "import", "train"]
+    assert sorted(group.commands["data"].commands) == ["report"]
 
 
 def test_no_help_imports_torch_or_pydantic() -> None:
@@ -42,7 +43,7 @@ sys.exit(f"imported: {heavy}" if heavy else 0)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("Usage: ") == 1 + len(COMMANDS) + 4
+    assert done.stdout.count("Usage: ") == 1 + len(COMMANDS) + 4 + 1
 
 
 def test_importing_the_package_imports_nothing_heavy() -> None:

@@ -2,16 +2,15 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from headway.config import BPEConfig, CleanConfig, CorpusConfig
-from headway.data.clean import Cleaner
-from headway.data.encode import Encoder
-from headway.data.pair import Pair
-from headway.data.tally import Tally
-from headway.evaluate.data_report import data_report, lengths
+from headway import api
+from headway.config import BPEConfig, CleanConfig, DataConfig
+from headway.data.prepare import Corpus
+from headway.evaluate.data_report import DataReport, lengths
 from headway.evaluate.report import Examples, Histogram, Section, Table, Text, page, to_json
 from headway.text.tokenizer import TokenizerPair
 
@@ -24,7 +23,13 @@ LINES = [
     ("a longer line that is cut", "x"),
     ("cc dd", "dd cc"),
 ]
-CORPORA = [CorpusConfig(source="x.en", target="x.de", source_language="en", target_language="de", weight=2.0)]
+CATALOG = """msgid ""
+msgstr "Content-Type: text/plain; charset=UTF-8\\n"
+
+msgid "Save"
+msgstr ""
+"""
+MOST = 20  # data.max_len
 
 
 @pytest.fixture(scope="module")
@@ -33,16 +38,31 @@ def bytewise() -> TokenizerPair:
     return TokenizerPair.train(["a"], ["b"], BPEConfig(vocab_size=260))
 
 
-def report(
-    pair: TokenizerPair, clean: CleanConfig, tally: Tally, lines: list[tuple[str, str]] = LINES
-) -> dict[str, Section]:
-    def pairs() -> Iterator[tuple[str, Pair]]:
-        tally.add("untranslated", "line 0")
-        for number, (source, target) in enumerate(lines, 1):
-            yield f"line {number}", Pair((source,), (target,), 0, number)
+Report = Callable[..., dict[str, Section]]
 
-    cleaner = Cleaner(clean, [("en", "de")])
-    return {section.title: section for section in data_report(pairs(), cleaner, Encoder(pair, 20), CORPORA, 40, tally)}
+
+def write(path: Path, lines: list[str]) -> str:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture
+def report(tmp_path: Path, bytewise: TokenizerPair) -> Report:
+    """The sections of a report on these lines and a catalog with nothing translated, by their titles."""
+
+    def made(clean: CleanConfig, lines: list[tuple[str, str]] = LINES, batch_tokens: int = 40) -> dict[str, Section]:
+        source, target = (
+            write(tmp_path / name, [*side]) for name, side in zip("xy", zip(*lines, strict=True), strict=True)
+        )
+        (tmp_path / "z.po").write_text(CATALOG, encoding="utf-8")
+        valid = {f"valid_{side}": write(tmp_path / side, ["v" * 21, "v"]) for side in ("source", "target")}
+        corpora = {"source": source, "target": target, "weight": 2.0}, {"path": str(tmp_path / "z.po")}
+        languages = {"source_language": "en", "target_language": "de"}
+        config = DataConfig(corpora=corpora, max_len=MOST, clean=clean, **valid, **languages)  # pyright: ignore
+        sections = DataReport(Corpus(config, tmp_path / "store"), bytewise).sections(batch_tokens)
+        return {section.title: section for section in sections}
+
+    return made
 
 
 def table(section: Section) -> dict[str, list[object]]:
@@ -50,9 +70,8 @@ def table(section: Section) -> dict[str, list[object]]:
     return {str(row[0]): list(row[1:]) for row in section.rows}
 
 
-def test_kept_and_left_out_add_up_to_what_was_seen(bytewise: TokenizerPair) -> None:
-    tally = Tally()
-    found = report(bytewise, CleanConfig(identical=True), tally)
+def test_kept_and_left_out_add_up_to_what_was_seen(report: Report, tmp_path: Path) -> None:
+    found = report(CleanConfig(identical=True))
     rows = table(found["Kept and left out"])
     assert {name: row[1] for name, row in rows.items()} == {
         "kept": 4,
@@ -63,20 +82,26 @@ def test_kept_and_left_out_add_up_to_what_was_seen(bytewise: TokenizerPair) -> N
         "all": 8,
     }
     assert sum(row[2] for name, row in rows.items() if name != "all") == pytest.approx(1)  # type: ignore[misc]
-    assert tally.counts == {"untranslated": 1, "identical": 1, "empty": 1, "too_long": 1}
     assert "more than 20 tokens" in str(rows["too_long"][0])
-    assert table(found["Corpora"]) == {"x.en, x.de": [7, 4, pytest.approx(4 / 7), 2.0, "en", "de", ""]}
+    assert table(found["Corpora"]) == {
+        f"{tmp_path}/x, {tmp_path}/y": [7, 4, 0, pytest.approx(4 / 7), 2.0, "en", "de", ""],
+        f"{tmp_path}/z.po": [0, 0, 0, 0, 1.0, "en", "de", ""],
+    }
+    assert table(found["To validate on"]) == {
+        "pairs": [2],
+        "without those that have more than 20 tokens on a side": [-1],
+    }
     examples = found["Left out: examples"]
     assert isinstance(examples, Examples)
     assert {(row.place, row.note) for row in examples.rows} == {
-        ("line 3", "identical"),
-        ("line 4", "empty"),
-        ("line 6", "too_long"),
+        (f"{tmp_path}/x: line 3", "identical"),
+        (f"{tmp_path}/x: line 4", "empty"),
+        (f"{tmp_path}/x: line 6", "too_long"),
     }
 
 
-def test_lengths_pieces_and_padding_are_those_counted_by_hand(bytewise: TokenizerPair) -> None:
-    found = report(bytewise, CleanConfig(identical=True), Tally())
+def test_lengths_pieces_and_padding_are_those_counted_by_hand(report: Report) -> None:
+    found = report(CleanConfig(identical=True))
     tokens = found["Lengths in tokens"]
     assert isinstance(tokens, Histogram)
     assert [tokens.label(at) for at in range(len(tokens.edges) - 1)] == list("0123456")
@@ -109,8 +134,8 @@ def test_lengths_pieces_and_padding_are_those_counted_by_hand(bytewise: Tokenize
     assert padding["padding"][0] in (pytest.approx(1 - 41 / (3 * 12 + 13)), pytest.approx(1 - 41 / (2 * 8 + 2 * 13)))
 
 
-def test_what_a_rule_would_leave_out_is_suggested_where_it_is_off(bytewise: TokenizerPair) -> None:
-    off = report(bytewise, CleanConfig(), Tally())["Suggestions"]
+def test_what_a_rule_would_leave_out_is_suggested_where_it_is_off(report: Report) -> None:
+    off = report(CleanConfig())["Suggestions"]
     assert isinstance(off, Text)
     told = "\n".join(off.paragraphs)
     for share, setting in {
@@ -121,27 +146,122 @@ def test_what_a_rule_would_leave_out_is_suggested_where_it_is_off(bytewise: Toke
         assert share in told
         assert setting in told
     on = CleanConfig(identical=True, markup=True, duplicates="pair")
-    none = report(bytewise, on, Tally(), LINES[:6])["Suggestions"]
+    none = report(on, LINES[:6])["Suggestions"]
     assert none == Text("Suggestions", ["None."])
 
 
-def test_a_corpus_without_pairs_has_a_report(bytewise: TokenizerPair) -> None:
-    found = report(bytewise, CleanConfig(), Tally(), [])
+def test_a_corpus_without_pairs_has_a_report(report: Report) -> None:
+    found = report(CleanConfig(), [("", "x")])
     assert table(found["Kept and left out"])["kept"][1] == 0
     assert json.loads(to_json("t", list(found.values())))
     assert "None." in page("t", list(found.values()))
 
 
-def test_a_batch_too_small_for_a_pair_is_told(bytewise: TokenizerPair) -> None:
-    rows = [(f"line {number}", Pair(("a" * number,), ("b" * number,), 0, number)) for number in (3, 19)]
-    sections = data_report(rows, Cleaner(CleanConfig()), Encoder(bytewise, 20), CORPORA, 30, Tally())
-    found = next(section for section in sections if section.title.startswith("Batches"))
-    assert table(found) == {
+def test_a_batch_too_small_for_a_pair_is_told(report: Report) -> None:
+    found = report(CleanConfig(), [("a" * number, "b" * number) for number in (3, 19)], 30)
+    assert table(found["Batches of 30 tokens, each pair once"]) == {
         "pairs too large for a batch": [1],
         "batches in an epoch": [1],
         "pairs a batch": [1],
         "padding": [0],
     }
+
+
+def recipe(folder: Path) -> tuple[Path, int]:
+    """A recipe whose corpora have something for most reasons, and how many lines and units its files hold."""
+    folder.mkdir()
+    lines = [(f"a man number {number} runs", f"ein Mann Nummer {number} rennt") for number in range(60)]
+    lines += [
+        ("same", "same"),
+        ("", "y"),
+        ("x", " "),
+        ("<b>", "<i>"),
+        lines[3],
+        lines[3],
+        ("w " * 60, "v"),
+        ("mÃ¼de", "a"),
+    ]
+    write(folder / "a.tsv", ["\t".join(line) for line in lines])
+    (folder / "b.po").write_text(CATALOG, encoding="utf-8")
+    text = """
+[data]
+corpora = [{path = "a.tsv"}, {path = "b.po"}]
+max_len = 40
+holdout_share = 0.1
+clean = {identical = true, markup = true, mojibake = true, duplicates = "pair"}
+[tokenizer]
+kind = "bpe"
+vocab_size = 280
+[model]
+preset = "transformer-tiny"
+[train]
+steps = 10
+batch_tokens = 500
+schedule = {kind = "inverse_sqrt", peak = 1e-3, warmup = 2}
+"""
+    (folder / "recipe.toml").write_text(text, encoding="utf-8")
+    return folder / "recipe.toml", len(lines) + 1
+
+
+def test_every_line_and_unit_of_the_files_is_kept_held_out_or_counted(tmp_path: Path) -> None:
+    path, number = recipe(tmp_path / "r")
+    before = sorted(tmp_path.rglob("*"))
+    rows = table(api.data_report(path)[0])
+    assert {name: row[1] for name, row in rows.items() if name not in ("kept", "held")} == {
+        "identical": 1,
+        "empty": 2,
+        "markup": 1,
+        "duplicates": 2,
+        "mojibake": 1,
+        "untranslated": 1,
+        "too_long": 1,
+        "all": number,
+    }
+    kept, held = rows["kept"][1], rows["held"][1]
+    assert (kept, held) == (60 - held, 6)  # 5.9 to 6.8 are a tenth of what cleaning left; no source there twice
+    assert sorted(tmp_path.rglob("*")) == before  # nothing stays behind
+
+
+def test_the_report_counts_what_training_trains_on(tmp_path: Path) -> None:
+    """The number of examples and of their tokens is that of the store, which training reads."""
+    path, _ = recipe(tmp_path / "r")
+    changes = {"data.store": str(tmp_path / "store")}
+    found = {section.title: section for section in api.data_report(path, set=changes)}
+    given = api.given_recipe(path, None, None, changes)
+    assert given is not None
+    data = Corpus(given.data, tmp_path / "store")
+    assert any((tmp_path / "store").glob("pairs-*/tokenizer-*"))
+    examples, _ = data.examples(data.tokenizers(given, shrink=False)[0], given.data.max_len)
+    assert table(found["Kept and left out"])["kept"][1] == len(examples)
+    for side, ends in zip(("source", "target"), examples.lengths(), strict=True):
+        assert table(found["Vocabulary"])[side][0] == ends.sum() - len(examples)
+    assert table(found["To validate on"])["pairs"] == [len(data.valid)]
+
+
+def test_a_recipe_that_training_would_refuse_is_refused(tmp_path: Path) -> None:
+    path, _ = recipe(tmp_path / "r")
+    with pytest.raises(ValueError, match="there is no such file"):
+        api.data_report(path, set={"data.corpora": [{"path": str(tmp_path / "none.tsv")}]})
+    with pytest.raises(ValueError, match="vocab"):
+        api.data_report(path, set={"tokenizer.vocab_size": 50_000})
+    with pytest.raises(ValueError, match=r"data\.max_length"):
+        api.data_report(path, set={"data.max_length": 3})
+
+
+def test_the_command_shows_the_report_or_writes_it(headway, tmp_path: Path) -> None:
+    path, number = recipe(tmp_path / "r")
+    code, out, err = headway("data", "report", path)
+    assert (code, err) == (0, "")
+    assert "Kept and left out" in out
+    assert "are held out to validate on" in out
+    for name in ("report.html", "report.json"):
+        assert headway("data", "report", path, "-o", tmp_path / name)[:2] == (0, "")
+    told = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    assert str(number) in json.dumps(told)
+    assert "Kept and left out" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    code, out, err = headway("data", "report", path, "-o", tmp_path / "report.txt")
+    assert (code, out) == (2, "")
+    assert "report.txt: name it .html for a page, or .json for data" in err
 
 
 def test_a_histogram_of_lengths_counts_every_length_once() -> None:

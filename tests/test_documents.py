@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
+from headway.data.readers import mapped
 from headway.documents.memory import Memory, Unit
 from headway.documents.terms import Term, Terms
 from headway.documents.translate import Job, Report, sections
@@ -89,6 +92,16 @@ def test_the_memory_is_reused_exactly_and_offered_where_it_is_alike() -> None:
     assert (offered.target, offered.score) == (("  Noch zwei Wörter\n",), 66)
 
 
+def test_one_form_of_a_plural_may_come_from_the_memory_and_marks_the_entry_for_the_other() -> None:
+    plural = 'msgid "%d file"\nmsgid_plural "%d files"\nmsgstr[0] ""\nmsgstr[1] ""\n'
+    rule = '"Plural-Forms: nplurals=2; plural=(n != 1);\\n"\n'
+    text = HEADER.format("UTF-8").rstrip("\n") + "\n" + rule + "\n" + plural
+    found, report = run(opened(text), memory=Memory([Unit(("%d file",), ("%d Datei",))]))
+    assert '#, fuzzy\nmsgid "%d file"' in found
+    assert 'msgstr[0] "%d Datei"\nmsgstr[1] "%d FILES"\n' in found
+    assert report.origins == {"memory": 1, "model": 1}
+
+
 def test_accelerators_are_taken_off_and_put_back() -> None:
     entries = "".join(f'msgid "&{name}"\nmsgstr ""\n\n' for name in ("File", "Edit", "View", "Go", "Tools", "Help"))
     seen: list[Parts] = []
@@ -141,3 +154,39 @@ def test_a_report_tells_all_and_is_a_page(monkeypatch: pytest.MonkeyPatch) -> No
 def test_faults_are_told_before_anything_is_written() -> None:
     with pytest.raises(FormatError, match=r"a\.po: line 12: the same msgid and msgctxt as in line 5"):
         list(opened(CATALOG.replace('msgid "Done"', 'msgid "Open the file"')).segments())
+
+
+def anonymous() -> int:
+    """Bytes of this process that are no mapped file."""
+    told = Path("/proc/self/status").read_text()
+    return 1024 * int(re.search(r"^RssAnon:\s*(\d+)", told, re.M)[1])  # pyright: ignore
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
+@pytest.mark.parametrize("kind", ["po", "tmx"])
+def test_a_file_of_100_megabytes_is_streamed(kind: str, tmp_path: Path) -> None:
+    """Memory grows by less than half of the file, what is finished is left, and what is not is found."""
+    path, text = tmp_path / f"big.{kind}", "Some text of a usual length, such as people write it in a program. " * 3
+    units = {
+        "po": 'msgid "{n} {text}"\nmsgstr "{target}"\n\n',
+        "tmx": '<tu><tuv xml:lang="en"><seg>{n} {text}</seg></tuv><tuv xml:lang="de"><seg>{target}</seg></tuv></tu>\n',
+    }
+    heads = {"po": HEADER.format("UTF-8"), "tmx": '<tmx version="1.4"><header srclang="en"/><body>\n'}
+    number = 0
+    with path.open("w") as file:
+        file.write(heads[kind])
+        while file.tell() < 100e6:
+            for _ in range(1000):
+                number += 1
+                file.write(units[kind].format(n=number, text=text, target="" if number % 1000 == 0 else text))
+        file.write("</body></tmx>\n" if kind == "tmx" else "")
+    with mapped(path) as data:
+        document, report, most, size = read_document(data, path.name, "en", "de"), Report(), 0, 0
+        before = anonymous()
+        for chunk in Job(shout)(document, report):
+            most, size = max(most, anonymous()), size + len(chunk)
+    assert most - before < 50e6  # PO keeps a hash of each entry, to find doubled ones
+    assert report.segments == number
+    assert report.origins == {"model": number // 1000}
+    assert size > path.stat().st_size

@@ -10,6 +10,7 @@ import torch
 
 from headway.config import BPEConfig, SearchConfig
 from headway.generate.align import Head
+from headway.generate.constrain import Phrase
 from headway.generate.parts import Translator
 from headway.nn.trace import Trace
 from headway.text.codes import PROSE, Code, Parts, codes, plain
@@ -106,6 +107,33 @@ def test_a_code_that_has_no_way_to_be_said_stands_at_the_end_and_is_told_of() ->
     assert any("%s" in fault and "missing" in fault for fault in one.faults)
 
 
+def test_where_constraints_leave_no_way_the_first_translation_stays() -> None:
+    class Contradiction:
+        def check(self, source: str, target: str) -> list[Broken]:
+            return [Broken()]
+
+        def phrases(self, source: str) -> tuple[list[Phrase], list[Phrase]]:
+            return [Phrase(("file",))], [Phrase(("file",))]
+
+    class Broken:
+        broken = True
+
+        def words(self) -> str:
+            return "broken"
+
+    tokenizer = made()
+    (one,) = translator(Copy(tokenizer), tokenizer, terms=Contradiction())([(("Open the file now.",), PROSE)])
+    assert (plain(one.parts), one.faults) == ("Open the file now.", ("broken",))
+
+
+def test_a_piece_for_which_nothing_is_written_is_told() -> None:
+    tokenizer = made()
+    (one,) = translator(Copy(tokenizer, drop=lambda token: token != EOS, never=-math.inf), tokenizer)(
+        [(("Open the file now.",), PROSE)]
+    )
+    assert (one.parts, one.faults) == ((), ("nothing was written for 'Open the file now.'",))
+
+
 def test_sentences_go_one_by_one_and_the_space_between_them_stays() -> None:
     tokenizer = made()
     text = ("Open the file now.  Close all windows, please.\nSave it.",)
@@ -125,6 +153,17 @@ def test_a_long_text_is_cut_and_no_code_is_lost_at_a_cut() -> None:
     (one,) = translator(Copy(tokenizer), tokenizer, max_source=20)([(text, PROSE)])
     assert plain(one.parts) == plain(text)
     assert not one.faults
+
+
+def test_tags_stand_before_each_piece_and_never_in_the_output() -> None:
+    tokenizer = Tokenizer.train(TEXT, BPEConfig(vocab_size=290, tags=("2de", "it")))
+    tags = [tokenizer.atom("<2de>"), tokenizer.atom("<it>")]
+    model, sources = Copy(tokenizer, drop=tags.__contains__), []
+    start = model.start
+    model.start = lambda asked: (sources.extend(asked), start(asked))[1]  # pyright: ignore
+    (one,) = translator(model, tokenizer, tags=tags)([(("Save it.\nOpen the file now.",), PROSE)])
+    assert plain(one.parts) == "Save it.\nOpen the file now."
+    assert [source[:2] for source in sources] == [tags, tags]
 
 
 def test_marked_sentences_are_translated_each_on_its_own() -> None:

@@ -374,6 +374,7 @@ def test_the_starter_takes_the_files_it_is_given() -> None:
 WRITTEN = [
     {},
     {"train__clip": "none", "train__patience": 3, "train__average": {"kind": "best", "num": 1}},
+    {"train__lora": {"rank": 4, "alpha": 2.5}},
     {"train__schedule": {"kind": "inverse_sqrt", "peak": 1e22, "warmup": 7}, "train__optimizer__eps": 1e-300},
     {"data__source": 'tab\t"quote" \\ \u2028 \x7f \x01 \u00fc \U0001f600', "data__source_language": "en"},
     {"data__valid_source": "c", "data__valid_target": "d"},

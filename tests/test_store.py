@@ -527,7 +527,7 @@ def test_five_million_lines_train_in_flat_memory(tmp_path: Path) -> None:
             with (tmp_path / f"{count}.{side}").open("w") as file:
                 for number in range(count):
                     words = " ".join(f"{word}{(number * factor) % 997}" for factor in range(1, 2 + number % 9))
-                    file.write(f"{words} {number}\n")
+                    file.write(f"{words} {number % 50_000}\n")
         for start in ("first", "second"):
             command = [sys.executable, "-c", SPEAKS, str(tmp_path), str(count)]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -535,4 +535,4 @@ def test_five_million_lines_train_in_flat_memory(tmp_path: Path) -> None:
             found[count, start] = json.loads(done.stdout.splitlines()[-1])
             print(count, start, found[count, start])
     few, many = (found[count, "first"]["mebibytes"] for count in (500_000, 5_000_000))
-    assert many - few < 4_500_000 * 64 / 2**20, "at most 64 bytes a pair: lengths and the order of an epoch"
+    assert many - few < 4_500_000 * 64 / 2**20, "64 bytes a pair: lengths and the order of an epoch"

@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -30,12 +31,15 @@ from headway.checkpoint import (
     check_writable,
     load_tensors,
     load_weights,
+    module_tensors,
     read_config,
     save_model,
     write_files,
     write_json,
 )
 from headway.config import (
+    AlignmentConfig,
+    ContextConfig,
     FileTokenizerConfig,
     LanguagesConfig,
     Recipe,
@@ -55,15 +59,16 @@ from headway.documents.memory import Memory
 from headway.documents.terms import Terms
 from headway.documents.translate import Job, Report, sections
 from headway.evaluate.cost import costs
+from headway.evaluate.data_report import DataReport
 from headway.evaluate.metrics import bleu_tokenizer, score_bleu, score_corpus
 from headway.evaluate.report import Section
 from headway.formats.kinds import read_document
-from headway.generate.align import any_head
+from headway.generate.align import Head, any_head, choose_head, copied
 from headway.generate.decode import score_ids, translate_ids
 from headway.generate.lines import Counts, translate_lines
 from headway.generate.model import Model, longest_source
 from headway.generate.parts import Translator
-from headway.models.seq2seq import is_invariant
+from headway.models.seq2seq import Seq2Seq, is_invariant
 from headway.nn.invariant import apply_batch_invariance
 from headway.presets import PRESETS
 from headway.recipe import (
@@ -84,7 +89,8 @@ from headway.text.tokenizer import TokenizerPair
 from headway.train import loop
 from headway.train.average import average as mean_of
 from headway.train.log import reporter
-from headway.train.plan import Estimate, measure, recipe_for
+from headway.train.lora import apply_lora, merged
+from headway.train.plan import Estimate, adaptation_for, measure, recipe_for
 from headway.train.state import ESTIMATE, RECIPE, RUN, check_free, checkpoints, differences, open_run, read_facts
 
 log = logging.getLogger("headway")
@@ -160,6 +166,8 @@ class Description(NamedTuple):
     model: Seq2SeqConfig
     languages: LanguagesConfig
     search: SearchConfig
+    alignment: AlignmentConfig | None = None
+    context: ContextConfig | None = None
 
 
 def describe(folder: Path) -> Description:
@@ -168,30 +176,34 @@ def describe(folder: Path) -> Description:
     config, faults = validate(Seq2SeqConfig, data.pop("model", None), ("model",))
     search, more = validate(SearchConfig, data.pop("search", {}), ("search",))
     languages, others = validate(LanguagesConfig, data.pop("languages", {}), ("languages",))
-    faults += more + others + (check_model(config) if config else []) + (check_search(search) if search else [])
+    optional = {"alignment": AlignmentConfig, "context": ContextConfig}
+    told = {name: validate(cls, data.pop(name), (name,)) for name, cls in optional.items() if name in data}
+    faults += more + others + [fault for _, wrong in told.values() for fault in wrong]
+    faults += (check_model(config) if config else []) + (check_search(search) if search else [])
     unknown = data.keys() - {"format", "tokenizer"}
     faults += [Fault((name,), data[name], "no such key; this Headway does not know it") for name in sorted(unknown)]
     if config is None or search is None or languages is None or faults:
         raise ConfigError(faults, str(folder / CONFIG))
-    return Description(config, languages, search)
+    return Description(config, languages, search, **{name: part for name, (part, _) in told.items()})
 
 
 def open_model(folder: Path) -> Model:
     """A model folder as a Model whose weights are still to be loaded."""
-    config, languages, search = describe(folder)
-    tokenizers = TokenizerPair.load(folder)
-    return Model(build(config, tokenizers.sizes), tokenizers, config, languages, search)
+    known, tokenizers = describe(folder), TokenizerPair.load(folder)
+    return Model(build(known.model, tokenizers.sizes), tokenizers, *known)
 
 
 def as_json(description: Description) -> dict[str, Any]:
     """What `describe` reads."""
-    return {name: part.model_dump(mode="json") for name, part in description._asdict().items()}
+    return {name: part.model_dump(mode="json") for name, part in description._asdict().items() if part is not None}
 
 
 def description(recipe: Recipe) -> Description:
     """What the model that a recipe trains will say of itself."""
     languages = LanguagesConfig(source=recipe.data.source_language, target=recipe.data.target_language)
-    return Description(recipe.model, languages, recipe.search)
+    num, most = recipe.data.context, recipe.data.max_len
+    context = ContextConfig(num=num, max_len=most) if num else None
+    return Description(recipe.model, languages, recipe.search, context=context)
 
 
 # ---- documents ----
@@ -207,6 +219,7 @@ def translate_document(
     memory: Sequence[str | Path] = (),
     terms: str | Path | None = None,
     by_sentence: bool | None = None,
+    tags: Sequence[str] = (),
     **search: Any,
 ) -> list[Section]:
     """Translate the texts of a document (`headway.formats.kinds`) and write the file with them; returns the report.
@@ -218,6 +231,8 @@ def translate_document(
     languages = model.languages
     known = Terms.load(terms) if terms is not None else None
     remembered = Memory.load(memory, languages.source, languages.target) if memory else None
+    for reason, count in remembered.skipped.items() if remembered else ():
+        log.info("memory: %s texts not used: %s", f"{count:,}", reason)
     with mapped(Path(path)) as data:
         document = read_document(data, str(path), languages.source, languages.target)
         number = sum(1 for _ in document.segments())  # faults are told now
@@ -229,9 +244,11 @@ def translate_document(
             config,
             max_source=longest,
             languages=(languages.source, languages.target),
-            head=any_head(model.module),
+            head=any_head(model.module) if model.alignment is None else Head(*dict(model.alignment).values()),
             by_sentence=not document.bilingual if by_sentence is None else by_sentence,
             terms=known,
+            tags=model.tag_ids(tags),
+            context=model.context,
         )
         report = Report()
         for chunk in Job(translate, everything, mark, remembered, terms=known)(document, report):
@@ -273,7 +290,7 @@ def train(
     if not resume:
         check_free(folder, force)
     where = choose_device(device, threads)
-    given = given_recipe(recipe, source, target, changes)
+    given = given_recipe(recipe, source, target, changes, init)
     if given is not None and init is not None:
         given = with_tokenizer_of(init, given, changes)
     if given is not None and resume and (folder / RUN).exists() and not (folder / RECIPE).exists():
@@ -282,6 +299,8 @@ def train(
     chosen = resumed(folder, given, may_shrink(source, changes)) if resume else given
     if chosen is None:
         raise ValueError("nothing to train on: give a recipe, or source and target, or resume a run")
+    if chosen.train.lora is not None and init is None and not resume:
+        raise ValueError("train.lora: there is no model to adapt; name one with --init MODEL, or leave train.lora out")
     loop.refuse(chosen.train, where, validated=True)
     store = Path(chosen.data.store) if chosen.data.store else store_of(folder)
     check_writable(store)
@@ -333,6 +352,10 @@ def train(
             100 * loader.padding,
             f"{chosen.train.steps:,}",
         )
+        if chosen.train.lora is not None:
+            apply_lora(model, chosen.train.lora, chosen.train.seed)
+            learning = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+            log.info("LoRA of rank %d: %s parameters learn", chosen.train.lora.rank, f"{learning:,}")
         model.to(where)
         log.info("%s", estimated(folder, model, loader, chosen, where).words())
         loop.train(
@@ -345,13 +368,34 @@ def train(
             progress=reporter(quiet),
             describe=lambda batch: described(batch, data, tokenizers),
         )
-        save_model(folder, model, as_json(description(chosen)), tokenizers)
+        if chosen.train.lora is not None:
+            plain_tensors, model = merged(module_tensors(model)), build(chosen.model, tokenizers.sizes).to(where)
+            load_tensors(model, plain_tensors)
+        made = description(chosen)._replace(alignment=validation.alignment(model.eval()))
+        save_model(folder, model, as_json(made), tokenizers)
 
     scores: dict[str, Any] = {"run": str(folder), "steps": chosen.train.steps}
     apply_batch_invariance(model)
-    scores |= validation.scores(Model(model, tokenizers, *description(chosen)))
+    scores |= validation.scores(Model(model, tokenizers, *made))
     log.info("next: headway translate %s FILE", quote(str(folder)))
     return scores
+
+
+def data_report(recipe: str | Path | Mapping[str, Any], *, set: Mapping[str, Any] | None = None) -> list[Section]:
+    """What the data of a recipe (name, TOML file or its data) is like, as `headway.evaluate.data_report` tells it.
+
+    The tokenizer is trained or read as training does it. What is prepared goes into the store that the recipe names, or
+    is thrown away. Raises ValueError for what is wrong with the recipe or its files.
+    """
+    given = given_recipe(recipe, None, None, set or {})
+    assert given is not None
+    with tempfile.TemporaryDirectory(prefix="headway-") as folder:
+        store = Path(given.data.store or folder)
+        check_writable(store)
+        with nothing_left(store):
+            data = Corpus(given.data, store)
+            tokenizers, given = data.tokenizers(given, shrink=False)
+            return DataReport(data, tokenizers).sections(given.train.batch_tokens)
 
 
 STORE = "store"
@@ -437,11 +481,16 @@ def given_recipe(
     source: str | Path | None,
     target: str | Path | None,
     changes: Mapping[str, Any],
+    init: str | Path | None = None,
 ) -> Recipe | None:
-    """The recipe that was named, with whole paths, or one made for two files, or None where neither was given."""
+    """The recipe that was named, with whole paths, or one made for two files (to train a new model, or to adapt the
+    one that is named as `init`), or None where neither was given."""
     if (source is None) != (target is None):
         raise ValueError(f"{source or target}: give both sides, --source and --target")
     if recipe is None:
+        if source and target and init is not None:
+            known = describe(Path(init))
+            return adaptation_for(Path(source), Path(target), changes, known.model, known.languages)
         if source and target:
             return recipe_for(Path(source), Path(target), changes)
         if changes:
@@ -485,6 +534,10 @@ def resumed(folder: Path, given: Recipe | None, shrunk: bool) -> Recipe:
     return known
 
 
+ALIGNED, TELLING = 500, 3
+"""Pairs that an alignment is chosen by, and bytes of a piece that was copied and not met by chance."""
+
+
 class Validation:
     """Loss (nats per target token) on all validation pairs, and BLEU of the real search on the first of them."""
 
@@ -498,7 +551,7 @@ class Validation:
         for told in tally.words(len(self.pairs), recipe.data.max_len):
             log.warning("validation loss: %s", told)
         self.encoded = [(row.source, row.target) for row in self.rows if row is not None]
-        self.tagged = any(encoder.tags)
+        self.with_more = any(encoder.tags) or recipe.data.context > 0
         if not self.encoded:
             files = ", ".join(str(path) for part in data.valid_parts or data.parts for path in part.paths)
             wrong = f"no pair is left to validate on: all have an empty side or more than {recipe.data.max_len} tokens"
@@ -510,10 +563,23 @@ class Validation:
         bleu = score_bleu(translated, references, language=self.recipe.data.target_language)
         return {"loss": -sum(logprobs) / len(logprobs), "bleu": bleu}
 
+    def alignment(self, model: Seq2Seq) -> AlignmentConfig:
+        """The cross-attention that best finds what was copied in these pairs."""
+        pairs = [(source, target) for source, target in self.encoded[:ALIGNED] if source and target]
+        ours, theirs = (
+            [[self.tokenizers[side].piece_bytes(token).strip() for token in pair[side]] for pair in pairs]
+            for side in (0, 1)
+        )
+        anchors = [copied(source, target, least=TELLING) for source, target in zip(ours, theirs, strict=True)]
+        found = choose_head(model, pairs, anchors)
+        log.info("alignment by %s, head %d: right for %d of %d copied pieces", *found.head, found.right, found.num)
+        return AlignmentConfig(layer=found.head.layer, head=found.head.head)
+
     def translated(self, model: Any, most: int) -> tuple[list[str], list[str]]:
-        """Translations of the first pairs, and their references. With tags, of those that were encoded with them."""
+        """Translations of the first pairs, and their references. With tags or context, of those that were encoded with
+        them."""
         search, target = self.recipe.search, self.tokenizers.target
-        if not self.tagged:
+        if not self.with_more:
             sources, references = zip(*self.pairs[:most], strict=True)
             results = translate_lines(
                 model,
@@ -532,7 +598,7 @@ class Validation:
 
     def scores(self, model: Model) -> dict[str, Any]:
         """Those of the finished model on all pairs."""
-        if not self.tagged:
+        if not self.with_more:
             return scored(model, self.pairs)
         translated, references = self.translated(model.module, len(self.pairs))
         return asdict(score_corpus(translated, references, language=model.languages.target))
@@ -628,6 +694,10 @@ def average(runs: Sequence[str | Path], out: str | Path, last: int | None = None
         if describe(run).model != known.model or vocabularies(run) != vocabularies(first):
             told = f"{run}: is of another model or tokenizer than {first}"
             raise ValueError(f"{told}; only weights of one can be averaged")
+    thin = [str(run) for run in folders if checkpoints(run) and read_facts(run).get("train", {}).get("lora")]
+    if thin and len(folders) > 1:
+        told = f"{', '.join(thin)}: its checkpoints hold matrices of LoRA, which have a mean within one run only"
+        raise ValueError(f"{told}; average each run alone, then the models")
     files = []
     for run in folders:
         kept = [checkpoint.weights for checkpoint in checkpoints(run) if checkpoint.state.regular]
@@ -635,7 +705,7 @@ def average(runs: Sequence[str | Path], out: str | Path, last: int | None = None
             raise ValueError(f"last = {last}: {run} holds {len(kept)} checkpoints; take fewer")
         files += kept[-(last or len(kept)) :] or [run / WEIGHTS]
     model = open_model(first)
-    load_tensors(model.module, mean_of(files), str(first))
+    load_tensors(model.module, merged(mean_of(files)), str(first))
     save_model(out, model.module, as_json(known), model.tokenizers)
     return len(files)
 

@@ -11,7 +11,7 @@ import os
 import sys
 import tomllib
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from enum import StrEnum
@@ -58,6 +58,10 @@ class Normalise(StrEnum):
 
 
 ModelFolder = Annotated[str, typer.Argument(metavar="MODEL", help="A model folder or a run folder.")]
+SourceDocument = Annotated[
+    str,
+    typer.Argument(metavar="[FILE|-]", help="A text file or a document (.gz too), or - for lines of standard input."),
+]
 TextFile = Annotated[str, typer.Argument(metavar="[FILE|-]", help="A text file (.gz too), or - for standard input.")]
 SourceFile = Annotated[str, typer.Option("--source", help="Source text, one sentence a line (.gz too).")]
 DeviceOption = Annotated[Device, typer.Option("--device", help="Where to compute; auto takes a GPU if there is one.")]
@@ -113,7 +117,7 @@ class Commands(TyperGroup):
 
 app = typer.Typer(
     name="headway",
-    help="Train your own Transformer from the files you have, and serve it.",
+    help="Train your own Transformer from the files you have, and translate with it.",
     cls=Commands,
     add_completion=False,
     no_args_is_help=True,
@@ -124,6 +128,8 @@ tokenizer_app = typer.Typer(
     help="Train a tokenizer, or use one on its own.", no_args_is_help=True, rich_markup_mode=None
 )
 app.add_typer(tokenizer_app, name="tokenizer")
+data_app = typer.Typer(help="Look at data before training on it.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(data_app, name="data")
 
 
 def tell_version(asked: bool) -> None:
@@ -138,7 +144,7 @@ def options(
         bool, typer.Option("--version", callback=tell_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Train your own Transformer from the files you have, and serve it."""
+    """Train your own Transformer from the files you have, and translate with it."""
 
 
 def speak(quiet: bool) -> None:
@@ -219,18 +225,29 @@ def refuse_same(path: str, out: str | None) -> None:
         raise ValueError(f"{out}: is the input as well; give -o another file")
 
 
-def show_report(sections: Any, title: str, path: str | None, quiet: bool) -> None:
-    """On stderr, and as a file where one is named."""
+@contextmanager
+def reported(path: str | None, title: str) -> Iterator[Callable[[Any], object]]:
+    """What writes the sections of a report into a file, or does nothing where none is named. Entered before the work,
+    to refuse a bad path."""
+    if path is None:
+        yield lambda sections: None
+        return
+    if not path.endswith((".html", ".json")):
+        raise ValueError(f"{path}: name it .html for a page, or .json for data")
+    from headway.evaluate.report import page, to_json
+
+    make = to_json if path.endswith(".json") else page
+    with output(path) as sink:
+        yield lambda sections: sink.write(make(title, sections).encode())
+
+
+def show_sections(sections: Any) -> None:
+    """A report on the terminal, as words."""
     from rich.console import Console
 
-    from headway.evaluate.report import page, terminal, to_json
+    from headway.evaluate.report import terminal
 
-    if path is not None:
-        make = to_json if path.endswith(".json") else page
-        with output(path) as sink:
-            sink.write(make(title, sections).encode())
-    if not quiet:
-        terminal(sections[:-1] if path is not None else sections, Console(stderr=True))
+    terminal(sections, Console(stderr=True))
 
 
 def print_json(value: Any) -> None:
@@ -310,7 +327,7 @@ def train(
 @app.command()
 def translate(
     model: ModelFolder,
-    file: TextFile = "-",
+    file: SourceDocument = "-",
     out: Annotated[str | None, typer.Option("-o", "--out", help="Write here instead of standard output.")] = None,
     beam: BeamOption = None,
     length_penalty: PenaltyOption = None,
@@ -318,18 +335,25 @@ def translate(
     nbest: Annotated[
         int, typer.Option("--nbest", min=1, help="N > 1: print N for each line, as number, score, text.")
     ] = 1,
+    tags: Annotated[
+        list[str] | None,
+        typer.Option("--tag", help="A tag that the model was trained with, such as 2de. May be repeated."),
+    ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Of a document also the texts that have a finished translation.")
+        bool, typer.Option("--all", help="In a document, translate also what has a finished translation.")
     ] = False,
     mark: Annotated[
-        bool, typer.Option("--mark/--no-mark", help="Mark what the model wrote into a document as to be reviewed.")
+        bool, typer.Option("--mark/--no-mark", help="In a document, mark what the model wrote as to be reviewed.")
     ] = True,
     memory: Annotated[
-        list[str] | None, typer.Option("--memory", help="Reuse the translations of this TMX, XLIFF or PO file.")
+        list[str] | None,
+        typer.Option("--memory", help="Reuse translations of this TMX, XLIFF or PO file. May be repeated."),
     ] = None,
-    terms: Annotated[str | None, typer.Option("--terms", help="Keep to this list: source, tab, target.")] = None,
+    terms: Annotated[
+        str | None, typer.Option("--terms", help="Keep to this term list; a line is source, tab, target or !target.")
+    ] = None,
     report: Annotated[
-        str | None, typer.Option("--report", help="Write what there is to look at here, as .html or .json.")
+        str | None, typer.Option("--report", help="Write what to look at in a document here, as .html or .json.")
     ] = None,
     device: DeviceOption = Device.auto,
     threads: ThreadsOption = None,
@@ -342,18 +366,20 @@ def translate(
     speak(quiet)
     from headway.formats.kinds import document_class
 
-    search = {"beam": beam, "length_penalty": length_penalty, "stop": stop}
+    search: dict[str, Any] = {"beam": beam, "length_penalty": length_penalty, "stop": stop, "tags": tags or []}
     if document_class(file) is not None:
         if nbest > 1 or as_json:
             raise ValueError("--nbest and --json are for lines of text; a document holds one translation of each text")
         options = {"everything": everything, "mark": mark, "memory": memory or [], "terms": terms}
-        with output(out) as sink:
+        with reported(report, file) as keep, output(out) as sink:
             refuse_same(file, out)
             from headway import api
 
             loaded = api.load(model, device=device, dtype=dtype, threads=threads)
             found = api.translate_document(loaded, file, sink.write, **options, **search)
-        show_report(found, f"{file}", report, quiet)
+            keep(found)
+        if not quiet:
+            show_sections(found if report is None else found[:-1])
         return
     if everything or not mark or memory or terms or report:
         raise ValueError(
@@ -633,6 +659,32 @@ def tokenizer_decode(tokenizer: TokenizerFile, file: TextFile = "-") -> None:
         sys.stdout.buffer.write(f"{text}\n".encode())
     if replaced:
         log.warning("%d characters that cannot stand in a line of text were replaced", replaced)
+
+
+@data_app.command("report")
+def data_report(
+    recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="A TOML file, or one shipped by name.")],
+    out: Annotated[
+        str | None, typer.Option("--out", "-o", help="Write it here, as .html or .json, instead of showing it.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="Change the recipe: path=value, such as data.max_len=100.")
+    ] = None,
+    quiet: QuietOption = False,
+) -> None:
+    """What is kept, held out and left out, and why; lengths, pieces and padding; what cleaning would do. Nothing is
+    trained but the tokenizer."""
+    speak(quiet)
+    with reported(None if out == "-" else out, f"Data of {recipe}") as keep:
+        from rich.console import Console
+
+        from headway import api
+        from headway.evaluate.report import terminal
+
+        sections = api.data_report(recipe, set=overrides(settings or []))
+        keep(sections)
+        if out in (None, "-"):
+            terminal(sections, Console())
 
 
 def main() -> None:

@@ -175,6 +175,20 @@ class LanguagesConfig(Config):
     target: Text | None = None
 
 
+class AlignmentConfig(Config):
+    """Whose weights say which source token a target token came from (`headway.generate.align`)."""
+
+    layer: Text
+    head: Annotated[int, Field(ge=-1)] = -1  # -1: the mean over all
+
+
+class ContextConfig(Config):
+    """What a model that was trained with data.context reads before a source (`headway.text.context`)."""
+
+    num: Size  # sentences
+    max_len: Size  # tokens of context and source
+
+
 class AtomsConfig(Config):
     """Pieces that no text gives and that are never cut."""
 
@@ -295,6 +309,7 @@ class DataConfig(Config):
     source_language: Text | None = None
     target_language: Text | None = None
     max_len: Size = 256
+    context: Count = 0  # sentences before a source that are read with it, as far as max_len goes
     sprinkle: Share = 0.0  # of the pairs without codes get some, so that a model learns to copy its placeholders
     clean: CleanConfig = CleanConfig()
     store: Text | None = None  # a folder for the encoded data; None: in the run's
@@ -347,6 +362,14 @@ class AverageConfig(Config):
     num: Size
 
 
+class LoRAConfig(Config):
+    """What learns in place of the weights of a model that training starts from (`headway.train.lora`)."""
+
+    rank: Size = 8
+    alpha: Positive = 16.0  # the thin matrices count alpha / rank
+    dropout: Share = 0.0  # of what they read
+
+
 class TrainConfig(Config):
     steps: Size
     batch_tokens: Size = 4096  # padded source and target tokens of one forward
@@ -362,6 +385,7 @@ class TrainConfig(Config):
     keep: Size = 5
     patience: Annotated[Size | None, OFF] = None  # validations without a better loss before stopping; None: never
     average: Annotated[AverageConfig | None, OFF] = None  # None: the last weights as they are
+    lora: Annotated[LoRAConfig | None, OFF] = None  # None: all weights learn
 
 
 # ---- search ----
@@ -514,9 +538,12 @@ def _check_corpora(data: DataConfig, tokenizer: AtomsConfig) -> Iterator[Fault]:
             yield Fault((*where, "weight"), corpus.weight, wrong)
     if data.test and data.clean.overlap == "none":
         yield Fault(("data", "test"), data.test, "not used without data.clean.overlap; set that, or drop it")
-    if data.sprinkle and not tokenizer.placeholders:
+    if data.sprinkle and not tokenizer.placeholders and tokenizer.kind != "file":
         wrong = "puts codes into pairs, and the vocabulary has nothing to stand for them; set tokenizer.placeholders"
         yield Fault(("data", "sprinkle"), data.sprinkle, wrong)
+    if data.context and not tokenizer.separator and tokenizer.kind != "file":
+        wrong = "needs a piece to stand between sentences; set tokenizer.separator = true"
+        yield Fault(("data", "context"), data.context, wrong)
     if data.temperature is not None and len(data.corpora) < 2:
         yield Fault(("data", "temperature"), data.temperature, "weighs corpora, and there are not several; drop it")
 
@@ -555,6 +582,9 @@ def check_train(recipe: Recipe) -> list[Fault]:
     if train.average is not None and train.average.kind == "last" and train.average.num > train.keep:
         wrong = f"more than train.keep = {train.keep} checkpoints are kept; raise keep or lower num"
         faults.append(Fault(("train", "average", "num"), train.average.num, wrong))
+    if train.lora is not None and train.lora.rank >= recipe.model.dim:
+        wrong = f"needs to be less than model.dim = {recipe.model.dim}, or nothing is saved; 4 to 32 are usual"
+        faults.append(Fault(("train", "lora", "rank"), train.lora.rank, wrong))
     return faults
 
 

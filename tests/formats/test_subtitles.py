@@ -287,7 +287,7 @@ REFUSED = {
     "no times": ("srt", f"1\n{S}\na\n\nb\nc\n\n2\n{S}\nd", ["line 5: a text without times. .*empty line"]),
     "no times in vtt": ("vtt", f"WEBVTT\n\nhello\n\n{V}\na", ["line 3: a text without times"]),
     "no empty line": ("srt", f"1\n{S}\na\n2\n{S}\nb\n", ["line 5: times within a text"]),
-    "no empty line in vtt": ("vtt", f"WEBVTT\n\n{V}\na\n{V}\nb\n", ["line 5: times within a text"]),
+    "no empty line before a number": ("vtt", f"WEBVTT\n\n{V}\na\n2\n{V}\nb\n", ["line 6: times within a text"]),
     "no empty line after the header": ("vtt", f"WEBVTT\n{V}\na\n", ['line 2: "-->" within the header']),
     "times in a comment": ("vtt", f"WEBVTT\n\nNOTE\n{V}\na\n", ['line 4: "-->" within a comment']),
     "text above the times": ("srt", f"1\n{S}\na\n\nb\n{S}\nc", ["line 5: 'b' is not the number of a cue"]),
@@ -311,6 +311,7 @@ REFUSED = {
         ["line 1, byte 8.*0xE4", "line 4, byte 1.*0xF6"],
     ),
     "UTF-16": ("srt", f"1\n{S}\na".encode("utf-16"), ["is UTF-16. Convert it.*iconv -f UTF-16"]),
+    "UTF-32, whose mark begins as that of UTF-16": ("srt", f"1\n{S}\na".encode("utf-32"), ["is UTF-32. Convert it"]),
     "UTF-16 vtt": ("vtt", f"WEBVTT\n\n{V}\na".encode("utf-16"), ["is UTF-16"]),
 }
 
@@ -339,6 +340,15 @@ def test_what_players_take_is_taken() -> None:
     ]
     assert sources(f"1\n{S}\n\n\n2\n{S}\n<i> </i>\n\n3\n{S}", "srt") == []  # no text, no segment
     assert sources(f"1\n{S}\n123\n\n2\n{S}\n --> \n", "srt") == [("123",), (" --> ",)]
+
+
+def test_times_within_a_text_of_vtt_begin_the_next_cue() -> None:
+    """Section 6.1 of the standard, step 13 of collecting a block: a line with an arrow ends the text before it."""
+    text = f"WEBVTT\n\n{V} align:start\nyes\n<c>what</c>\n{V}\nthis\n\n \n  \nname\n{V}\nlast\n"
+    assert [plain(parts, "") for parts in sources(text, "vtt")] == ["yes what", "this", "last"]
+    assert written(text, "vtt", ("ja",), ("dies",), ("Ende",)) == (
+        f"WEBVTT\n\n{V} align:start\nja\n{V}\ndies\n\n \n  \nname\n{V}\nEnde\n"
+    )
 
 
 def test_a_cue_is_named_by_its_line_and_number() -> None:

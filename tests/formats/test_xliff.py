@@ -298,11 +298,24 @@ def test_the_target_language_is_added_where_the_file_lacks_it() -> None:
         made.edits(next(made.segments()), ("b",), mark=False)
 
 
+@pytest.mark.parametrize("version", ["1.1", "1.2"])
+def test_a_file_without_a_version_is_of_that_of_its_namespace(version: str) -> None:
+    space = f'xmlns="urn:oasis:names:tc:xliff:document:{version}"'
+    unit = '<trans-unit id="1"><source>One <x id="c"/></source><target/></trans-unit>'
+    for told in ("", f' version="{version}"'):
+        made = XLIFF(f"<xliff {space}{told}><file><body>\n{unit}\n</body></file></xliff>".encode(), "a.xlf")
+        assert [text(segment.source) for segment in made.segments()] == ["One "]
+        assert changed(made, "Eins", mark=False) == unit.replace("<target/>", "<target>Eins</target>")
+    with pytest.raises(FormatError, match=r"is XLIFF .*1\.0\. Convert it"):
+        list(XLIFF(f"<xliff {space.replace(version, '1.0')}/>".encode(), "a.xlf").segments())
+
+
 @pytest.mark.parametrize(
     ("made", "told"),
     [
-        (one("", version="1.0"), ["line 1: is XLIFF 1.0. Convert it to one of XLIFF 1.2, 2.0, 2.1"]),
-        (XLIFF(b"<a version='1.2'/>", "a.xlf"), ["line 1: is no XLIFF: it begins with <a>"]),
+        (one("", version="1.0"), ["line 1: is XLIFF 1.0. Convert it to one of XLIFF 1.1, 1.2, 2.0, 2.1"]),
+        (XLIFF(b"<xliff/>", "a.xlf"), ["line 1: is XLIFF of no version. Convert it"]),
+        (XLIFF(b"<a version='1.2'/>", "a.xlf"), ["line 1: is no XLIFF, but a <a>"]),
         (
             XLIFF(two("").data.replace(b'"2.0"', b'"1.2"'), "a.xlf"),
             ["says version 1.2, and its namespace is urn:oasis"],

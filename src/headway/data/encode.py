@@ -1,6 +1,8 @@
-"""Pairs to token ids: tags before the source, codes as placeholders where the vocabulary has such; what is left out.
+"""Pairs to token ids: tags and context before the source, codes as placeholders where the vocabulary has such; what is
+left out.
 
-Left out, and counted: an empty side, and more than max_len tokens on a side (tags counted, the end token not).
+Left out, and counted: an empty side, and more than max_len tokens on a side (tags counted, the end token not). Context
+gets the room that is left, and its codes are text.
 """
 
 import re
@@ -11,6 +13,7 @@ from headway.data.sprinkle import sprinkle
 from headway.data.store import Row
 from headway.data.tally import Tally
 from headway.text.codes import find_parts, plain, shield_pair
+from headway.text.context import context_ids
 from headway.text.tokenizer import TokenizerPair
 
 IS_PLACEHOLDER = re.compile(r"<x\d+>").fullmatch
@@ -38,11 +41,15 @@ class Encoder:
         targets = self.tokenizers.target.encode_parts_batch([target for _, target in shielded])
         found: list[Row | None] = []
         for (part, pair), x, y in zip(pairs, sources, targets, strict=True):
-            x = [*self.tags[pair.corpus], *x]
-            reason = "empty" if is_empty(pair) else "too_long" if max(len(x), len(y)) > self.max_len else None
+            tags = self.tags[pair.corpus]
+            long = max(len(tags) + len(x), len(y)) > self.max_len
+            reason = "empty" if is_empty(pair) else "too_long" if long else None
             if reason:
                 tally.add(reason, place(part, pair))
-            found.append(None if reason else Row(part, pair.number, x, y))
+                found.append(None)
+                continue
+            around = context_ids(pair.context, self.tokenizers.source, self.max_len - len(tags) - len(x))
+            found.append(Row(part, pair.number, [*tags, *around, *x], y))
         return found
 
     def shielded(self, part: int, pair: Pair) -> tuple[list[str | int], list[str | int]]:

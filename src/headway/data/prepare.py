@@ -22,7 +22,7 @@ import numpy as np
 from headway.checkpoint import write_files, write_json
 from headway.config import CleanConfig, CorpusConfig, DataConfig, Recipe, TrainedTokenizerConfig
 from headway.data.batch import Examples, tempered
-from headway.data.clean import Cleaner
+from headway.data.clean import RULES, Cleaner
 from headway.data.corpus import hold_out, source_hash
 from headway.data.encode import Encoder, is_empty
 from headway.data.pair import Pair
@@ -30,12 +30,14 @@ from headway.data.readers import Part, corpora_of, find_parts, kept_out, valid_o
 from headway.data.store import FORMAT, Build, Digests, Row, key_of, locked, stored
 from headway.data.tally import Tally
 from headway.text.codes import Code, plain
+from headway.text.context import preceding
 from headway.text.tokenizer import TokenizerPair, VocabularyTooLarge
 
 log = logging.getLogger("headway")
 
-KEPT, HELD, EMPTY, LEFT = range(4)
-"""What became of a pair: to train on, held out for validation, without one side, left out by cleaning."""
+KEPT, HELD, EMPTY = range(3)
+"""What became of a pair: to train on, held out for validation, without one side; from `EMPTY` on, left out by the rule
+of that place in `RULES`, whose first is the empty side."""
 
 CHUNK = 10_000
 """Pairs encoded at a time."""
@@ -74,6 +76,7 @@ class Corpus:
         reading = [(part.corpus, part.kind, part.config.model_dump(include=set(READING))) for part in self.parts]
         holdout = None if self.valid_parts else (config.holdout_share, config.holdout_most)
         settings = {"format": FORMAT, "reading": reading, "holdout": holdout, "clean": config.clean.model_dump()}
+        settings |= {"context": config.context} if config.context else {}
         self.key = key_of([self.files.found, settings])
         self.used = {f"pairs-{self.key}"}
         names = [f"{number} {path.name}" for number, path in enumerate(paths)]
@@ -99,11 +102,11 @@ class Corpus:
         """The pairs to validate on, those that are empty or too long among them."""
         if not self.valid_parts:
             return self.selection.valid
-        return [pair for part in self.valid_parts for pair in part.read(Tally())]
+        return [pair for part in self.valid_parts for pair in self._in_context(part)]
 
     def _select(self, folder: Path) -> None:
         """Read all files and write what becomes of each pair. Raises ValueError with the faults of all of them."""
-        fates, tally, faults = bytearray(), Tally(), []
+        fates, tally, faults, rules = bytearray(), Tally(), [], [*RULES]
         reason = self._cleaner().reason if self.config.clean != CleanConfig() else lambda pair: None
         with TemporaryFile(dir=self.folder) as hashes:
             for part in self.parts:
@@ -112,8 +115,8 @@ class Corpus:
                         found = "empty" if is_empty(pair) else reason(pair)
                         if found:
                             tally.add(found, part.place(pair.number, pair.place))
-                        fates.append(KEPT if not found else EMPTY if found == "empty" else LEFT)
-                        if fates[-1] != LEFT and not self.valid_parts:
+                        fates.append(EMPTY + rules.index(found) if found else KEPT)
+                        if fates[-1] <= EMPTY and not self.valid_parts:
                             hashes.write(source_hash(plain(pair.source)))
                 except ValueError as error:
                     faults.append(str(error))
@@ -124,7 +127,7 @@ class Corpus:
                 every = np.memmap(hashes, np.uint8, "r") if hashes.tell() else np.zeros(0, np.uint8)
                 self._hold_out(fates, every.reshape(-1, 16))
         valid = [as_json(pair) for _, pair, fate in self.read(bytes(fates)) if fate == HELD]
-        known = {"fates": blake2b(fates).hexdigest(), "tally": asdict(tally), "valid": valid}
+        known = {"fates": blake2b(fates).hexdigest(), "rules": rules, "tally": asdict(tally), "valid": valid}
         write_files(
             folder,
             {"fates": lambda path: path.write_bytes(fates), SELECTION: lambda path: write_json(path, known)},
@@ -138,7 +141,7 @@ class Corpus:
 
     def _hold_out(self, fates: bytearray, hashes: np.ndarray) -> None:
         every = np.frombuffer(fates, np.uint8)
-        left = np.flatnonzero(every != LEFT)
+        left = np.flatnonzero(every <= EMPTY)
         try:
             held = hold_out(hashes, every[left] == KEPT, self.config.holdout_share, self.config.holdout_most)
         except ValueError as error:
@@ -151,12 +154,19 @@ class Corpus:
         """Every pair with the number of its part and its fate. Raises ValueError where files changed meanwhile."""
         left = iter(self.selection.fates if fates is None else fates)
         for number, part in enumerate(self.parts):
-            for pair in part.read(Tally()):
+            for pair in self._in_context(part):
                 if (fate := next(left, None)) is None:
                     raise ValueError(f"{part.paths[0]}: changed while it was read; begin again")
                 yield number, pair, fate
         if next(left, None) is not None:
             raise ValueError(f"{self.parts[-1].paths[0]}: changed while it was read; begin again")
+
+    def _in_context(self, part: Part) -> Iterator[Pair]:
+        """The pairs of a part, each with the sources before it, whatever becomes of those."""
+        if not (num := self.config.context):
+            return part.read(Tally())
+        pairs = preceding(part.read(Tally()), num, lambda pair: plain(pair.source))
+        return (pair._replace(context=before) for pair, before in pairs)
 
     # ---- pieces and tokens ----
 
@@ -200,8 +210,7 @@ class Corpus:
         tags = [corpus.tags for corpus in self.corpora]
         key = key_of([self.key, [tokenizer.to_json() for tokenizer in tokenizers], max_len, tags, self.config.sprinkle])
         size = max(tokenizer.vocab_size for tokenizer in tokenizers)
-        encoder = Encoder(tokenizers, max_len, tags, self.config.sprinkle)
-        build = Build(key, "uint16" if size <= 1 << 16 else "uint32", self._rows(encoder))
+        build = Build(key, "uint16" if size <= 1 << 16 else "uint32", self._rows(self.encoder(tokenizers, max_len)))
         seen, left = self.selection.seen, self.selection.tally  # before the lock: both take it
         with locked(self.folder):
             shards, more = stored(self.folder / f"tokens-{key}", build)
@@ -210,17 +219,22 @@ class Corpus:
         examples = Examples(shards, lambda part, number: self.parts[part].place(number), corpora)
         return examples, left.words(seen) + more.words(seen, max_len)
 
+    def encoder(self, tokenizers: TokenizerPair, max_len: int) -> Encoder:
+        """What makes token ids of the training pairs."""
+        return Encoder(tokenizers, max_len, [corpus.tags for corpus in self.corpora], self.config.sprinkle)
+
     def _rows(self, encoder: Encoder) -> Callable[[int, Tally], Iterator[tuple[int, list[Row]]]]:
         def rows(read: int, tally: Tally) -> Iterator[tuple[int, list[Row]]]:
             stream = islice(self.read(), read, None)
             while chunk := list(islice(stream, CHUNK)):
                 read += len(chunk)
                 kept = [(number, pair) for number, pair, fate in chunk if fate == KEPT]
-                yield read, [row for row in encoder.rows(kept, tally, self._place) if row is not None]
+                yield read, [row for row in encoder.rows(kept, tally, self.place) if row is not None]
 
         return rows
 
-    def _place(self, part: int, pair: Pair) -> str:
+    def place(self, part: int, pair: Pair) -> str:
+        """Where a pair stands, for people."""
         return self.parts[part].place(pair.number, pair.place)
 
     def weights(self, examples: Examples) -> list[float]:
@@ -268,6 +282,8 @@ def load_selection(folder: Path) -> Selection | None:
         known, fates = json.loads(path.read_bytes()), (folder / "fates").read_bytes()
         if blake2b(fates).hexdigest() != known["fates"]:
             raise ValueError("the checksum of fates is another")
+        if known["rules"] != [*RULES]:
+            raise ValueError("its rules are others")
         return Selection(fates, Tally(**known["tally"]), [from_json(pair) for pair in known["valid"]])
     except FileNotFoundError:
         return None
@@ -283,4 +299,4 @@ def as_json(pair: Pair) -> list[Any]:
 
 def from_json(data: list[Any]) -> Pair:
     source, target = [tuple(part if isinstance(part, str) else Code(**part) for part in side) for side in data[:2]]
-    return Pair(source, target, *data[2:])
+    return Pair(source, target, *data[2:5], *map(tuple, data[5:]))

@@ -17,7 +17,7 @@ from headway.documents.qa import RULES, Finding, blanked, check
 from headway.documents.terms import Terms
 from headway.evaluate.report import Example, Examples, Section, Share, Table
 from headway.evaluate.report import Text as Words
-from headway.formats.segment import Document, Edit, FormatError, Segment, splice
+from headway.formats.segment import Document, Edit, FormatError, Segment, in_order, splice
 from headway.generate.parts import Translated
 from headway.text.codes import Parts, accelerator, find_parts, guess_marker, joined, kinds_for, plain, put_accelerator
 
@@ -80,12 +80,12 @@ class Job:
 
     def __call__(self, document: Document, report: Report) -> Iterator[bytes]:
         """The translated file in chunks. Raises FormatError for a file that is not what its kind says."""
-        return splice(document.data, self._edits(document, report))
+        return splice(document.data, in_order(self._edits(document, report)))
 
     def _edits(self, document: Document, report: Report) -> Iterator[Edit]:
         segments, marker = document.segments(), None
         while chunk := list(islice(segments, AT_ONCE)):
-            if report.segments == 0:
+            if report.segments == 0 and document.bilingual:  # `_name` on a page is a name
                 marker = document.marker or guess_marker(plain(segment.source) for segment in chunk)
             report.segments += len(chunk)
             report.untouchable += sum(not segment.translate for segment in chunk)
@@ -105,7 +105,7 @@ class Job:
 
     def segments(self, segments: Sequence[Segment], document: Document, marker: str | None) -> Iterator[Done]:
         """Each of them translated, in order."""
-        texts = [Text.of(segment, kinds_for(segment.flags, document.kind), marker) for segment in segments]
+        texts = [Text.of(segment.source, kinds_for(segment.flags, document.kind), marker) for segment in segments]
         found = [self._remembered(segment) for segment in segments]
         todo = [text for text, match in zip(texts, found, strict=True) if match is None or not usable(match)]
         made = iter(self.translate([(text.parts, text.kinds) for text in todo]))
@@ -117,6 +117,8 @@ class Job:
                 one = next(made)
                 target, origin, faults = text.whole(one.parts), "model", one.faults
                 confidence = one.confidence
+                if segment.target and text.says(one.parts, Text.of(segment.target, text.kinds, marker)):
+                    target = segment.target  # with its own white space and accelerator
             source = find_parts(segment.source, text.kinds)
             findings = check(
                 source,
@@ -149,7 +151,7 @@ def usable(match: Match) -> bool:
 
 @dataclass(frozen=True)
 class Text:
-    """A segment's text as a model should see it, and what was taken off: white space at the ends, an accelerator."""
+    """A text as a model should see it, and what was taken off: white space at the ends, an accelerator."""
 
     before: str
     parts: Parts
@@ -159,25 +161,31 @@ class Text:
     letter: str
 
     @classmethod
-    def of(cls, segment: Segment, kinds: frozenset[str], marker: str | None) -> Text:
-        parts, letter = segment.source, ""
+    def of(cls, parts: Parts, kinds: frozenset[str], marker: str | None) -> Text:
+        letter = ""
         if marker and len(parts) == 1 and isinstance(parts[0], str):
             text, letter = accelerator(parts[0], marker)
             parts = (text,)
-        first, last = parts[0], parts[-1]
-        before = first[: len(first) - len(first.lstrip())] if isinstance(first, str) else ""
-        behind = last[len(last.rstrip()) :] if isinstance(last, str) and last.strip() else ""
-        if before:
-            parts = (str(first)[len(before) :], *parts[1:])
-        if behind:
-            parts = (*parts[:-1], str(parts[-1]).rstrip())
+        before = behind = ""
+        if isinstance(first := parts[0], str):
+            parts = (first.lstrip(), *parts[1:])
+            before = first.removesuffix(parts[0])
+        if isinstance(last := parts[-1], str):
+            parts = (*parts[:-1], last.rstrip())
+            behind = last.removeprefix(parts[-1])
         return cls(before, joined(parts), behind, kinds, marker or "", letter)
 
     def whole(self, target: Parts) -> Parts:
-        """A translation with what was taken off."""
+        """A translation with what was taken off; an empty one stays empty."""
+        if not target:
+            return ()
         if self.letter:
             target = (put_accelerator(plain(target), self.marker, self.letter),)
         return joined((self.before, *target, self.behind))
+
+    def says(self, target: Parts, other: Text) -> bool:
+        """Is this translation what the other text holds?"""
+        return find_parts(target, self.kinds) == find_parts(other.parts, self.kinds)
 
 
 def sections(report: Report, document: Document) -> list[Section]:
@@ -200,6 +208,8 @@ def sections(report: Report, document: Document) -> list[Section]:
         told = [f"{finding.rule}: {finding.message}" for finding in one.findings]
         if one.offered:
             told.append(f"the memory has, {one.offered.score} %: {plain(one.offered.target)}")
+        if one.confidence is not None:
+            told.append(f"confidence {one.confidence:.2f}")
         spans = [finding.span for finding in one.findings if finding.span]
         rows.append(
             Example(one.segment.place, plain(one.segment.source), plain(one.target), "; ".join(told), (), spans)

@@ -1,15 +1,17 @@
 """What a recipe's data is like before anything is trained: what is kept and left out and why, lengths, pieces, padding.
 
 Everything streams: counters, the lengths of the pairs, a hash of each (`headway.data.clean.Hashes`) and a sample are
-kept, no text besides the examples. Nothing is left out that is not counted here: the counts of all reasons and of the
-pairs kept add up to the pairs seen. The independent check, a corpus counted by hand, is tests/test_data_report.py.
+kept, no text besides the examples. Nothing is left out that is not counted here: the pairs kept, those held out and the
+counts of all reasons add up to what the files hold. The independent check, a corpus counted by hand, is
+tests/test_data_report.py.
 """
 
 import math
 from array import array
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from copy import deepcopy
 from heapq import heappush, heappushpop
 from itertools import islice
 from zlib import crc32
@@ -17,18 +19,16 @@ from zlib import crc32
 import numpy as np
 
 from headway.config import CleanConfig, CorpusConfig
-from headway.data.batch import batches, padding_share
+from headway.data.batch import batches, padding_share, tempered
 from headway.data.clean import RULES, Cleaner, Hashes, columns, digest
-from headway.data.encode import Encoder
+from headway.data.encode import Encoder, Placed
 from headway.data.pair import Pair
+from headway.data.prepare import CHUNK, EMPTY, HELD, KEPT, Corpus
 from headway.data.tally import REASONS, Tally
 from headway.evaluate.report import Example, Examples, Histogram, Section, Share, Table, Text, shown
 from headway.strict import show
 from headway.text.codes import plain
-from headway.text.tokenizer import UNK, Tokenizer
-
-CHUNK = 10_000
-"""Pairs encoded at a time."""
+from headway.text.tokenizer import UNK, Tokenizer, TokenizerPair
 
 SAMPLE = 5_000
 """Pairs kept that the rules which are off are tried on, chosen by a hash of their number."""
@@ -47,44 +47,43 @@ SUGGESTED = CleanConfig(
 
 
 class DataReport:
-    """Counts pairs. `add` them, then ask for the `sections`.
+    """Counts all pairs of a recipe's data, as training reads them, and tells of it in `sections`.
 
-    corpora: those of the recipe, by `Pair.corpus`. tally: where the readers of the pairs count what gave none; what
-    cleaning and encoding leave out is counted there too.
+    tokenizers: those that training would take. Raises ValueError for what training would refuse in the files.
     """
 
-    def __init__(self, cleaner: Cleaner, encoder: Encoder, corpora: Sequence[CorpusConfig], tally: Tally) -> None:
-        self.cleaner, self.encoder, self.corpora, self.tally = cleaner, encoder, corpora, tally
-        self.seen, self.kept = [0] * len(corpora), [0] * len(corpora)
+    def __init__(self, data: Corpus, tokenizers: TokenizerPair) -> None:
+        self.data, self.corpora = data, data.corpora
+        self.encoder = data.encoder(tokenizers, data.config.max_len)
+        self.tally = deepcopy(data.selection.tally)  # of reading and cleaning; what encoding leaves out comes on top
+        self.seen, self.kept, self.held = ([0] * len(self.corpora) for _ in range(3))
         self.examples: dict[str, list[Example]] = {}
         self.chars, self.words, self.tokens = ([Counter[int](), Counter[int]()] for _ in range(3))
         self.ratios = [0] * (len(RATIOS) - 1)
-        self.pieces = [np.zeros(one.vocab_size, np.int64) for one in encoder.tokenizers]
+        self.pieces = [np.zeros(one.vocab_size, np.int64) for one in tokenizers]
         self.lengths = array("I"), array("I")  # with the end token
         self.hashes, self.repeated = Hashes(), 0
         self.sample: list[tuple[int, int, Pair]] = []
+        self._read()
 
-    def add(self, pairs: Iterable[tuple[str, Pair]]) -> None:
-        """Count pairs, each with its place in words."""
-        stream = iter(pairs)
+    def _read(self) -> None:
+        stream, rules = self.data.read(), [*RULES]
         while chunk := list(islice(stream, CHUNK)):
-            left: list[tuple[str, Pair]] = []
-            for place, pair in chunk:
+            kept: list[Placed] = []
+            for part, pair, fate in chunk:
                 self.seen[pair.corpus] += 1
-                reason = self.cleaner.reason(pair)
-                if reason:
-                    self.tally.add(reason, place)
-                    self._example(reason, place, pair)
-                else:
-                    left.append((place, pair))
-            self._encode(left)
+                self.held[pair.corpus] += fate == HELD
+                if fate == KEPT:
+                    kept.append((part, pair))
+                elif fate >= EMPTY:
+                    self._example(rules[fate - EMPTY], part, pair)
+            self._encode(kept)
 
-    def _encode(self, chunk: list[tuple[str, Pair]]) -> None:
-        placed = [(number, pair) for number, (_, pair) in enumerate(chunk)]
-        rows = self.encoder.rows(placed, self.tally, lambda number, _: chunk[number][0])
-        for (place, pair), row in zip(chunk, rows, strict=True):
+    def _encode(self, chunk: list[Placed]) -> None:
+        rows = self.encoder.rows(chunk, self.tally, self.data.place)
+        for (part, pair), row in zip(chunk, rows, strict=True):
             if row is None:
-                self._example("too_long", place, pair)
+                self._example("too_long", part, pair)
                 continue
             self.kept[pair.corpus] += 1
             texts, ids = (plain(pair.source), plain(pair.target)), (row.source, row.target)
@@ -100,10 +99,10 @@ class DataReport:
             ids = [number for row in rows if row is not None for number in (row.source, row.target)[side]]
             counts += np.bincount(np.array(ids, np.int64), minlength=len(counts))
 
-    def _example(self, reason: str, place: str, pair: Pair) -> None:
+    def _example(self, reason: str, part: int, pair: Pair) -> None:
         shown = self.examples.setdefault(reason, [])
         if len(shown) < SHOWN:
-            shown.append(Example(place, plain(pair.source), plain(pair.target), reason))
+            shown.append(Example(self.data.place(part, pair), plain(pair.source), plain(pair.target), reason))
 
     def _sample(self, pair: Pair) -> None:
         number = sum(self.kept)
@@ -118,7 +117,7 @@ class DataReport:
     def sections(self, batch_tokens: int) -> list[Section]:
         """The report; batch_tokens: as in train.batch_tokens, for the padding."""
         languages = self.corpora[0].source_language, self.corpora[0].target_language
-        found: list[Section] = [self._left(), self._corpora()]
+        found: list[Section] = [self._fates(), self._validation(), self._corpora()]
         if self.examples:
             found.append(
                 Examples("Left out: examples", [row for rows in self.examples.values() for row in rows], languages)
@@ -136,29 +135,38 @@ class DataReport:
             ]
         return [*found, Text("Suggestions", self._suggestions() or ["None."])]
 
-    def _left(self) -> Table:
-        seen = sum(self.seen) + sum(count for reason, count in self.tally.counts.items() if reason not in self.examples)
-        told = {name: rule.told for name, rule in RULES.items()} | REASONS
+    def _fates(self) -> Table:
+        told = {"kept": "are trained on", "held": "are held out to validate on"}
+        told |= {reason: words.format(max_len=self.encoder.max_len) for reason, words in REASONS.items()}
+        held = {"held": sum(self.held)} if any(self.held) else {}
+        counts = {"kept": sum(self.kept), **held, **self.tally.counts}
+        every = sum(counts.values())
         rows = [
-            ["kept", "are trained on, or held out to validate on", kept := sum(self.kept), Share(kept / max(seen, 1))]
+            [reason, told.get(reason, f"their file could not give: {reason}"), count, Share(count / max(every, 1))]
+            for reason, count in counts.items()
         ]
-        for reason, count in self.tally.counts.items():
-            words = told[reason].format(max_len=self.encoder.max_len)
-            rows.append([reason, words, count, Share(count / max(seen, 1))])
         return Table(
-            "Kept and left out", ["reason", "pairs that", "pairs", "share"], [*rows, ["all", "", seen, Share(1)]]
+            "Kept and left out", ["reason", "pairs that", "pairs", "share"], [*rows, ["all", "", every, Share(1)]]
         )
 
+    def _validation(self) -> Table:
+        """What the loss is measured on, encoded as training does it."""
+        pairs, tally = self.data.valid, Tally()
+        encoder = Encoder(self.encoder.tokenizers, self.encoder.max_len, self.data.valid_tags)
+        encoder.rows([(0, pair) for pair in pairs], tally, lambda _, pair: pair.place or f"line {pair.number}")
+        told = {reason: REASONS[reason].format(max_len=encoder.max_len) for reason in tally.counts}
+        rows = [[f"without those that {told[reason]}", -count] for reason, count in tally.counts.items()]
+        return Table("To validate on", ["", "pairs"], [["pairs", len(pairs)], *rows])
+
     def _corpora(self) -> Table:
-        columns = ["corpus", "pairs", "kept", "share", "weight", "from", "to", "tags"]
+        columns = ["corpus", "pairs", "kept", "held out", "share kept", "weight", "from", "to", "tags"]
+        temperature, weights = self.data.config.temperature, [corpus.weight for corpus in self.corpora]
+        weights = weights if temperature is None else tempered(self.kept, temperature)
         rows = []
         for number, corpus in enumerate(self.corpora):
-            name = corpus.path or f"{corpus.source}, {corpus.target}"
-            share = Share(self.kept[number] / max(self.seen[number], 1))
-            languages = corpus.source_language, corpus.target_language
-            rows.append(
-                [name, self.seen[number], self.kept[number], share, corpus.weight, *languages, " ".join(corpus.tags)]
-            )
+            name, seen, kept = corpus.path or f"{corpus.source}, {corpus.target}", self.seen[number], self.kept[number]
+            counts = [seen, kept, self.held[number], Share(kept / max(seen, 1)), weights[number]]
+            rows.append([name, *counts, corpus.source_language, corpus.target_language, " ".join(corpus.tags)])
         return Table("Corpora", columns, rows)
 
     def _vocabulary(self) -> Table:
@@ -217,7 +225,7 @@ class DataReport:
 
     def _suggestions(self) -> list[str]:
         """What the rules that are off would leave out of the pairs kept."""
-        off = [name for name in RULES if name not in ("empty", "overlap") and name not in self.cleaner.rules]
+        off = [name for name, value in self.data.config.clean if value in (None, False, "none")]
         counts: Counter[str] = Counter({"duplicates": self.repeated * len(self.sample)} if "duplicates" in off else {})
         total = max(sum(self.kept), 1)
         trial = trial_cleaner(self.corpora)
@@ -268,17 +276,3 @@ def lengths(title: str, axis: str, counters: Sequence[Counter[int]]) -> Histogra
         for length, count in counter.items():
             counts[side][bisect_right(edges, length) - 1] += count
     return Histogram(title, axis, "pairs", edges, counts)
-
-
-def data_report(
-    pairs: Iterable[tuple[str, Pair]],
-    cleaner: Cleaner,
-    encoder: Encoder,
-    corpora: Sequence[CorpusConfig],
-    batch_tokens: int,
-    tally: Tally,
-) -> list[Section]:
-    """The report on pairs, each with its place, as their readers give them; arguments as in `DataReport`."""
-    report = DataReport(cleaner, encoder, corpora, tally)
-    report.add(pairs)
-    return report.sections(batch_tokens)

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from mmap import mmap
 from typing import Any, ClassVar, Literal
 
@@ -109,8 +110,9 @@ class Document(ABC):
         """What to change in the file so that `target` becomes the segment's translation; mark: as machine-made.
 
         An empty list where the file holds it already and `mark` changes nothing. Sorted, not overlapping, all at or
-        after those of earlier segments; a change that the file needs once (a header) comes with the first segment that
-        is changed. Raises FormatError for what a file of this kind cannot hold.
+        after those of earlier segments, but for the mark of an entry with several (`in_order`); a change that the file
+        needs once (a header) comes with the first segment that is changed. Raises FormatError for what a file of this
+        kind cannot hold.
         """
 
 
@@ -128,3 +130,18 @@ def splice(data: Buffer, edits: Iterable[Edit]) -> Iterator[bytes]:
 
 
 CHUNK = 1 << 20
+
+
+def in_order(edits: Iterable[Edit]) -> Iterator[Edit]:
+    """Edits that are nearly sorted, sorted: a mark stands before an entry's first form, and may come with its last."""
+    waiting: list[tuple[int, int, Edit]] = []
+    for number, edit in enumerate(edits):
+        heappush(waiting, (edit.start, number, edit))
+        if len(waiting) > NEAR:
+            yield heappop(waiting)[2]
+    while waiting:
+        yield heappop(waiting)[2]
+
+
+NEAR = 64
+"""More edits than one entry can have."""

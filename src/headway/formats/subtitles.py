@@ -6,18 +6,27 @@ A translation is laid out anew, in balanced lines no longer than the cue's longe
 more. The independent checks are the small parsers in tests/formats/test_subtitles.py.
 """
 
+import codecs
 import html
 import re
 import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import dropwhile
 from typing import ClassVar
 
 from headway.formats.segment import Document, Edit, FormatError, Segment
 from headway.text.codes import Code, Part, Parts, joined
 
-BOM = b"\xef\xbb\xbf"
+BOM = codecs.BOM_UTF8
+OTHERS = {
+    codecs.BOM_UTF32_LE: "UTF-32",
+    codecs.BOM_UTF32_BE: "UTF-32",
+    codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+}
+"""Marks of encodings that are not read; that of UTF-32 begins as that of UTF-16 does."""
 LONGEST = 42
 """Columns of a line that most guides for subtitles allow; a wide character takes two."""
 MOST_FAULTS = 20
@@ -70,8 +79,9 @@ class Subtitles(Document):
         cls.ends = re.compile(f"{cls.tag}|(?P<end>{space}|{between})", re.I)
 
     def segments(self) -> Iterator[Segment]:
-        if self.data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-            raise FormatError(self.name, ["is UTF-16. Convert it to UTF-8: iconv -f UTF-16 -t UTF-8"])
+        for mark, encoding in OTHERS.items():
+            if self.data[: len(mark)] == mark:
+                raise FormatError(self.name, [f"is {encoding}. Convert it to UTF-8: iconv -f {encoding} -t UTF-8"])
         faults: list[str] = []
         for block in self.blocks():
             told = [block] if isinstance(block, str) else self.faults(block)
@@ -254,7 +264,7 @@ class SRT(Subtitles):
 
 class VTT(Subtitles):
     """WebVTT. Its header, comments, styles and regions hold no text; a comment that holds times is refused, since
-    players disagree about it."""
+    players disagree about it. Times within a text begin the next cue: YouTube writes so, the standard reads it so."""
 
     kind = "vtt"
     suffixes = (".vtt",)
@@ -278,10 +288,22 @@ class VTT(Subtitles):
                 yield from arrows(block, "the header") if rightly else ["line 1: must begin with WEBVTT"]
             elif re.fullmatch(self.aside, block[0].text):
                 yield from arrows(block, "a comment, style or region")
-            elif not all(line.text.isspace() for line in block):
-                yield block
+            else:
+                yield from self.cues_of(list(dropwhile(lambda line: line.text.isspace(), block)))
         if not begun:
             yield "line 1: must begin with WEBVTT, and the file is empty"
+
+    def cues_of(self, block: list[Line]) -> Iterator[list[Line]]:
+        """A block cut before times within a text; not below a number, which is meant for the number of a cue."""
+        cue: list[Line] = []
+        for line in block:
+            times = re.fullmatch(self.times, line.text.strip()) is not None
+            if times and self.times_of(cue) is not None and not cue[-1].text.strip().isdecimal():
+                yield cue
+                cue = []
+            cue.append(line)
+        if cue:
+            yield cue
 
     def is_times(self, line: str) -> bool:
         return "-->" in line

@@ -1,6 +1,7 @@
-"""XLIFF 1.2 and 2.0 / 2.1, bilingual exchange files.
+"""XLIFF 1.1, 1.2 and 2.0 / 2.1, bilingual exchange files.
 
-http://docs.oasis-open.org/xliff/v1.2/os/xliff-core.html and http://docs.oasis-open.org/xliff/xliff-core/v2.1/. In 1.2 a
+http://docs.oasis-open.org/xliff/v1.2/os/xliff-core.html, with which 1.1 agrees, and
+http://docs.oasis-open.org/xliff/xliff-core/v2.1/. A file that does not say its version is of its namespace's. In 1.x a
 segment is a `<trans-unit>`, because its `<target>` and state are one; sentence marks in `<seg-source>` are codes, so
 that the target gets them too. In 2.x it is a `<segment>`. The twin in the tests is lxml.
 """
@@ -58,17 +59,18 @@ REJECTED = {"rejected-grammar", "rejected-inaccurate", "rejected-length", "rejec
 
 
 class Version(NamedTuple):
-    """unit: the elements with texts; languages: of whom the attributes of source and target are; namespace."""
+    """unit: the elements with texts; languages: of whom the attributes of source and target are."""
 
-    namespace: str
     unit: str
     languages: tuple[str, str]
     inline: Mapping[str, Inline]
 
 
-ONE = Version("urn:oasis:names:tc:xliff:document:1.2", "trans-unit", ("source-language", "target-language"), INLINE_1)
-TWO = Version("urn:oasis:names:tc:xliff:document:2.0", "unit", ("srcLang", "trgLang"), INLINE_2)
-VERSIONS = {"1.2": ONE, "2.0": TWO, "2.1": TWO}
+ONE = Version("trans-unit", ("source-language", "target-language"), INLINE_1)
+TWO = Version("unit", ("srcLang", "trgLang"), INLINE_2)
+VERSIONS = {"1.1": ONE, "1.2": ONE, "2.0": TWO, "2.1": TWO}
+NAMESPACE = "urn:oasis:names:tc:xliff:document:"
+NAMESPACES = {version: NAMESPACE + ("2.0" if made is TWO else version) for version, made in VERSIONS.items()}
 
 
 class Slot(NamedTuple):
@@ -103,15 +105,18 @@ class XLIFF(Document):
 
     @cached_property
     def version(self) -> Version:
-        root, told = self.root, self.root.attributes.get("version")
-        found = VERSIONS.get(told or "")
+        root = self.root
+        told = root.attributes.get("version", root.namespace.removeprefix(NAMESPACE))
+        found = VERSIONS.get(told)
         if root.name != "xliff" or found is None:
-            what = f"is XLIFF {told}" if root.name == "xliff" and told else f"is no XLIFF: it begins with <{root.name}>"
+            what = (
+                f"is XLIFF {told or 'of no version'}" if root.name == "xliff" else f"is no XLIFF, but a <{root.name}>"
+            )
             remedy = f"Convert it to one of XLIFF {', '.join(VERSIONS)}"
             raise FormatError(self.name, [f"line {root.line}: {what}. {remedy}"])
-        if root.namespace not in ("", found.namespace):
+        if root.namespace not in ("", NAMESPACES[told]):
             what = f"says version {told}, and its namespace is {root.namespace}"
-            raise FormatError(self.name, [f"line {root.line}: {what}. Make it {found.namespace}"])
+            raise FormatError(self.name, [f"line {root.line}: {what}. Make it {NAMESPACES[told]}"])
         return found
 
     def segments(self) -> Iterator[Segment]:

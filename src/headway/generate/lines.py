@@ -5,17 +5,22 @@ sentences, or less where those are too long (`headway.text.segment`), joined wit
 nothing is truncated or lost. Placeholders and tags are kept where the vocabulary has atoms for them. Pieces of the
 vocabulary that would break a line are banned from the search, and what still cannot stand in one line is replaced. All
 of it is counted for the caller to say.
+
+A model that was trained with context reads each line after the lines before it, back to an empty one. Its translation
+depends on those as well, and on nothing else.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from headway.config import LanguagesConfig, SearchConfig
+from headway.config import ContextConfig, LanguagesConfig, SearchConfig
 from headway.generate.beam import DecodingModel, Hypothesis
 from headway.generate.decode import translate_ids
 from headway.generate.placeholders import Placeholders
 from headway.text.codes import Code, find, plain
+from headway.text.context import context_ids, preceding
 from headway.text.segment import Pieces, fit, join
 from headway.text.tokenizer import LINE_SEPARATORS, TO_SPACE, TokenizerPair
 
@@ -76,12 +81,12 @@ def cut(line: str, language: str | None, tokenizers: TokenizerPair, most: int) -
     return [(line, "")] if len(line) <= most and size(line) <= most else fit(line, language, size, most)
 
 
-def read(text: str, placeholders: Placeholders) -> Piece:
-    parts = find(text) if placeholders.num else (text,)
-    if placeholders.fit(parts):
-        ids, kept = placeholders.encode(parts)
-        return Piece(tuple(ids), tuple(kept))
-    return Piece(tuple(placeholders.tokenizers.source.encode(text)))
+def read(text: str, placeholders: Placeholders, tags: Sequence[int], before: Sequence[str], most: int) -> Piece:
+    """A text as the model reads it, after tags and as much of the texts before it as `most` tokens in all allow."""
+    parts, source = find(text) if placeholders.num else (text,), placeholders.tokenizers.source
+    ids, kept = placeholders.encode(parts) if placeholders.fit(parts) else (source.encode(text), [])
+    around = context_ids(before, source, most - len(tags) - len(ids))
+    return Piece((*tags, *around, *ids), tuple(kept))
 
 
 def search(
@@ -115,16 +120,24 @@ def translate_lines(
     *,
     max_source: int,
     languages: LanguagesConfig,
+    tags: Sequence[int] = (),
+    context: ContextConfig | None = None,
+    before: Sequence[str] = (),
 ) -> list[list[Result]]:
     """The n_best translations of each line, best first: one list for each line, in order.
 
-    max_source: most tokens of a piece, without its end.
+    max_source: most tokens of a piece, without its end; tags: ids of the atoms to put before each;
+    context: what the model reads before a line; before: the lines before the first.
     """
     placeholders = Placeholders(tokenizers)
-    rows = [
-        [(read(text, placeholders), space) for text, space in cut(line, languages.source, tokenizers, max_source)]
-        for line in lines
-    ]
+    num, most = (context.num, min(context.max_len, max_source)) if context else (0, 0)
+    rows: list[list[tuple[Piece, str]]] = []
+    for line, earlier in list(preceding([*before, *lines], num, str))[len(before) :]:
+        recent = deque(earlier, maxlen=num)
+        rows.append([])
+        for text, space in cut(line, languages.source, tokenizers, max_source):
+            rows[-1].append((read(text, placeholders, tags, recent, most), space))
+            recent.append(text)
     found = dict(search(model, placeholders, (piece for row in rows for piece, _ in row), config))
 
     results: list[list[Result]] = []

@@ -1,15 +1,17 @@
 """A loaded model as people use it: texts in, texts out. The wiring that loads one is `headway.api`."""
 
 import logging
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, overload
 
-from headway.config import AlignmentConfig, LanguagesConfig, SearchConfig, Seq2SeqConfig, check_search
+from headway.config import AlignmentConfig, ContextConfig, LanguagesConfig, SearchConfig, Seq2SeqConfig, check_search
 from headway.generate.decode import score_ids
 from headway.generate.lines import Counts, Result, translate_lines
 from headway.models.seq2seq import Seq2Seq
 from headway.strict import ConfigError, validate
+from headway.text.context import context_ids, preceding
 from headway.text.tokenizer import TokenizerPair
 
 log = logging.getLogger("headway")
@@ -36,7 +38,8 @@ class Score:
 class Model:
     """A loaded model: `module` (source (B, S), target (B, T) -> logits (B, T, V)), `tokenizers` of the two
     sides (`tokenizer` is the target's, which is the source's too where they share one), `config`, and the `search` of
-    its recipe, from which each call starts; `alignment`: whose attention tells where words went."""
+    its recipe, from which each call starts; `alignment`: whose attention tells where words went; `context`:
+    what it reads before a text, if it was trained so."""
 
     def __init__(
         self,
@@ -46,9 +49,12 @@ class Model:
         languages: LanguagesConfig,
         search: SearchConfig,
         alignment: AlignmentConfig | None = None,
+        context: ContextConfig | None = None,
     ) -> None:
         self.module, self.config, self.languages, self.search = module.eval(), config, languages, search
-        self.tokenizers, self.tokenizer, self.alignment = tokenizers, tokenizers.target, alignment
+        self.tokenizers, self.tokenizer = tokenizers, tokenizers.target
+        self.alignment, self.context = alignment, context
+        self._num_before = context.num if context else 0
 
     @overload
     def translate(
@@ -80,18 +86,25 @@ class Model:
         max_ratio: float | None = None,
         max_extra: int | None = None,
         max_source: int | None = None,
+        tags: Sequence[str] = (),
         lines_at_once: int = CHUNK_LINES,
     ) -> Iterator[list[Result]]:
         """The `n_best` translations of each line, best first, in order and as the lines come.
 
         beam: width, 1 is greedy; length_penalty: alpha of the penalty; stop: `first` or `exact`; the output may have
         max_ratio * source tokens + max_extra; None: as in `search`. A source of more than max_source tokens (None: what
-        the model can take, 512 at most) is translated in pieces.
+        the model can take, 512 at most) is translated in pieces. tags: those that the model was trained with (`2de`),
+        to be put before each source. A model that was trained with context reads each line after those before it, back
+        to a blank one.
         Raises ValueError for options that no search can honour.
         """
         changes = {"beam": beam, "n_best": n_best, "stop": stop, "max_ratio": max_ratio, "max_extra": max_extra}
         config, longest = self.settings(length_penalty=length_penalty, max_source=max_source, **changes)
-        return self._stream(lines, config, longest, lines_at_once)
+        return self._stream(lines, config, longest, self.tag_ids(tags), lines_at_once)
+
+    def tag_ids(self, tags: Sequence[str]) -> list[int]:
+        """Ids of tags. Raises ValueError for one that the vocabulary has not."""
+        return [self.tokenizers.source.atom(f"<{tag}>") for tag in tags]
 
     def settings(
         self, *, length_penalty: float | None = None, max_source: int | None = None, **changes: Any
@@ -104,9 +117,9 @@ class Model:
         return config, longest
 
     def _stream(
-        self, lines: Iterable[str], config: SearchConfig, max_source: int, lines_at_once: int
+        self, lines: Iterable[str], config: SearchConfig, max_source: int, tags: Sequence[int], lines_at_once: int
     ) -> Iterator[list[Result]]:
-        counts = Counts()
+        counts, before = Counts(), deque[str](maxlen=self._num_before)
         for chunk in chunks(texts_of(lines), lines_at_once):
             yield from translate_lines(
                 self.module,
@@ -116,25 +129,38 @@ class Model:
                 counts,
                 max_source=max_source,
                 languages=self.languages,
+                tags=tags,
+                context=self.context,
+                before=tuple(before),
             )
+            before.extend(chunk)
         for told in counts.words(max_source):
             log.warning("%s", told)
 
     def score(self, pairs: Iterable[tuple[str, str]]) -> list[Score]:
-        """The log-probability of each (source, target), equal to what the search gives its own outputs."""
+        """The log-probability of each (source, target), equal to what the search gives its own outputs; with context as
+        `stream` has it."""
         encoded = []
-        for number, pair in enumerate(pairs, 1):
-            if not isinstance(pair, tuple | list) or len(pair) != 2 or not all(isinstance(x, str) for x in pair):
-                raise ValueError(f"pair {number} is {pair!r:.80}: give (source, target), two texts")
-            encoded.append(tuple(side.encode(text) for side, text in zip(self.tokenizers, pair, strict=True)))
-            if (longest := max(map(len, encoded[-1]))) > MAX_SCORED:
+        in_context = preceding(pairs_of(pairs), self._num_before, lambda pair: pair[0])
+        for number, (pair, before) in enumerate(in_context, 1):
+            source, target = (side.encode(text) for side, text in zip(self.tokenizers, pair, strict=True))
+            if (longest := max(len(source), len(target))) > MAX_SCORED:
                 raise ValueError(
                     f"pair {number} has a side of {longest:,} tokens; {MAX_SCORED:,} can be scored: cut it"
                 )
+            most = self.context.max_len if self.context else 0
+            encoded.append(([*context_ids(before, self.tokenizers.source, most - len(source)), *source], target))
         return [
             Score(sum(logprobs), [*(self.tokenizer.piece(token) for token in target), "</s>"], logprobs)
             for (_, target), logprobs in zip(encoded, score_ids(self.module, encoded), strict=True)
         ]
+
+
+def pairs_of(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    for number, pair in enumerate(pairs, 1):
+        if not isinstance(pair, tuple | list) or len(pair) != 2 or not all(isinstance(x, str) for x in pair):
+            raise ValueError(f"pair {number} is {pair!r:.80}: give (source, target), two texts")
+        yield pair
 
 
 def texts_of(lines: Iterable[str]) -> Iterator[str]:

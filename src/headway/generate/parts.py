@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby, pairwise
 from typing import Protocol, TypeGuard
 
-from headway.config import SearchConfig
+from headway.config import ContextConfig, SearchConfig
 from headway.generate.align import Head, align
 from headway.generate.beam import Hypothesis
 from headway.generate.constrain import Constraint, Phrase, Vocabulary, demanding
@@ -31,9 +31,13 @@ from headway.generate.decode import translate_ids
 from headway.generate.placeholders import Placeholders
 from headway.models.seq2seq import Seq2Seq
 from headway.text.codes import Code, Part, Parts, codes, differences, find_parts, joined, plain
+from headway.text.context import context_ids
 from headway.text.inline import Aligned, Node, Span, lifted, put_back
 from headway.text.segment import CODE, Pieces, fit, joints, sentences
 from headway.text.tokenizer import Tokenizer, TokenizerPair
+
+WIDE = 8
+"""The least beam under constraints: what must appear takes its share of the places (`headway.generate.beam`)."""
 
 
 class Kept(Protocol):
@@ -72,9 +76,9 @@ class Translated:
 class Piece:
     """What is searched at once.
 
-    parts: a piece of a text; kinds: of codes that it may have; ids: what the model reads; kept: the codes that are
-    atoms there; text, root: its text without the codes that were taken out, and those; found, target, faults: what came
-    out.
+    parts: a piece of a text; kinds: of codes that it may have; before: the pieces before it, for context; ids: what the
+    model reads; start: where its own tokens begin there; kept: the codes that are atoms there; text, root: its text
+    without the codes that were taken out, and those; found, target, faults: what came out.
     """
 
     parts: Parts
@@ -86,6 +90,8 @@ class Piece:
     found: Hypothesis | None = None
     target: Parts = ()
     faults: list[str] = field(default_factory=list)
+    before: tuple[str, ...] = ()
+    start: int = 0
 
 
 @dataclass
@@ -93,7 +99,8 @@ class Translator:
     """A loaded model, with what it takes to translate texts with codes.
 
     max_source: most tokens of a piece; languages: of source and target, for sentences and spaces; head: the
-    cross-attention to go by; by_sentence: one sentence at a time, even where several would fit.
+    cross-attention to go by; by_sentence: one sentence at a time, even where several would fit; tags: ids of the atoms
+    to put before each; context: what the model reads before a piece.
     """
 
     model: Seq2Seq
@@ -104,33 +111,51 @@ class Translator:
     head: Head
     by_sentence: bool = False
     terms: Terms | None = None
+    tags: Sequence[int] = ()
+    context: ContextConfig | None = None
 
-    def __call__(self, texts: Sequence[tuple[Parts, frozenset[str]]]) -> list[Translated]:
-        """The best translation of each text, in order. texts: parts, and the kinds of codes to find in them."""
-        rows = [list(self._pieces(parts, kinds)) for parts, kinds in texts]
+    def __call__(
+        self, texts: Sequence[tuple[Parts, frozenset[str]]], before: Sequence[Sequence[str]] | None = None
+    ) -> list[Translated]:
+        """The best translation of each text, in order. texts: parts, and the kinds of codes to find in them; before:
+        for each the texts before it in its document, which a model with context reads too."""
+        earlier = before if before is not None else [()] * len(texts)
+        rows = [list(self._pieces(*text, known)) for text, known in zip(texts, earlier, strict=True)]
         todo = [piece for row in rows for piece, _ in row if piece.ids]
         self._search([(piece, None) for piece in todo])
         for again in (self._constrained, self._taken_out):
             trials = [(piece, trial) for piece in todo if piece.faults and (trial := again(piece))]
             self._search([trial for _, trial in trials])
             for piece, (trial, _) in trials:
-                if len(trial.faults) < len(piece.faults):
+                if trial.found is not None and len(trial.faults) < len(piece.faults):
                     piece.found, piece.target, piece.faults = trial.found, trial.target, trial.faults
         return [self._whole(row) for row in rows]
 
     # ---- texts to pieces, and back ----
 
-    def _pieces(self, parts: Parts, kinds: frozenset[str]) -> Iterator[tuple[Piece, str]]:
-        """The pieces of a text, each with the white space behind it."""
+    def _pieces(self, parts: Parts, kinds: frozenset[str], before: Sequence[str] = ()) -> Iterator[tuple[Piece, str]]:
+        """The pieces of a text, each with the white space behind it. before: the texts before this one."""
+        recent = deque[str](maxlen=self.context.num if self.context else 0)
+        for text in before:
+            recent += [words for run, _ in self._runs((text,), kinds) if (words := plain(run)).strip()]
+        for run, space in self._runs(parts, kinds):
+            if run and is_sentence_mark(run[0]):
+                yield Piece(run, kinds, target=run), ""
+                continue
+            yield self._prepared(Piece(run, kinds, before=tuple(recent)), atoms=True), space
+            if (words := plain(run)).strip():
+                recent.append(words)
+
+    def _runs(self, parts: Parts, kinds: frozenset[str]) -> Iterator[tuple[Parts, str]]:
+        """Sentence marks, and what stands between them, cut into pieces."""
         for own, run in groupby(joined(apart(find_parts(parts, kinds))), key=is_sentence_mark):
             run = tuple(run)
             if own:
-                yield Piece(run, kinds, target=run), ""
+                yield run, ""
                 continue
             waiting = iter(codes(run))
             for text, space in self._cut(plain(run, CODE)):
-                piece = joined(next(waiting) if part == CODE else part for part in re.split(f"({CODE})", text))
-                yield self._prepared(Piece(piece, kinds), atoms=True), space
+                yield joined(next(waiting) if part == CODE else part for part in re.split(f"({CODE})", text)), space
 
     def _cut(self, text: str) -> Pieces:
         language, found = self.languages[0], list[tuple[str, str]]()
@@ -157,10 +182,12 @@ class Translator:
             return piece
         if atoms and self._placeholders.fit(piece.parts):
             ids, piece.kept = self._placeholders.encode(piece.parts)
-            piece.ids = tuple(ids)
         else:
             piece.text, piece.root = lifted(joined(part.raw if is_copied(part) else part for part in piece.parts))
-            piece.ids = tuple(self.tokenizers.source.encode(piece.text))
+            ids = self.tokenizers.source.encode(piece.text)
+        most = min(self.context.max_len, self.max_source) if self.context else 0
+        around = context_ids(piece.before, self.tokenizers.source, most - len(self.tags) - len(ids))
+        piece.ids, piece.start = (*self.tags, *around, *ids), len(self.tags) + len(around)
         return piece
 
     @cached_property
@@ -188,7 +215,9 @@ class Translator:
             distinct = {(piece.ids, id(constraint)): constraint for piece, constraint in some}
             sources, constraints = [ids for ids, _ in distinct], distinct.values()
             banned = [*self.tokenizers.target.line_breaking_ids, *self._placeholders.banned(some[0][0].kept)]
-            searched = translate_ids(self.model, sources, self.search, banned=banned, constraints=constraints)
+            beam = self.search.beam if set(constraints) == {None} else max(self.search.beam, WIDE)
+            search = self.search.model_copy(update={"beam": beam})
+            searched = translate_ids(self.model, sources, search, banned=banned, constraints=constraints)
             found = dict(zip(distinct, searched, strict=True))
             for piece, constraint in some:
                 if hypotheses := found[piece.ids, id(constraint)]:  # a constraint may leave no way at all
@@ -200,6 +229,8 @@ class Translator:
             if self.terms is not None:
                 kept = self.terms.check(blanked(piece.parts), blanked(piece.target))
                 piece.faults += [term.words() for term in kept if term.broken]
+            if not plain(piece.target, "").strip():
+                piece.faults.append(f"nothing was written for {plain(piece.parts)!r}")
             if piece.found is not None and not piece.found.finished:
                 piece.faults.append("stopped at the length limit: its end may be missing")
 
@@ -222,7 +253,8 @@ class Translator:
             tokens = piece.found.tokens
             text = target.decode_line(tokens)[0]
             origin = next(origins) if tokens else []
-            ours, theirs = spans(self.tokenizers.source, piece.ids, piece.text), spans(target, tokens, text)
+            ours = spans(self.tokenizers.source, piece.ids[piece.start :], piece.text)
+            ours, theirs = [(0, 0)] * piece.start + ours, spans(target, tokens, text)
             parts, lost = put_back(piece.root, Aligned(piece.text, text, ours, theirs, origin))
             piece.target = find_parts(parts, piece.kinds)
             piece.faults += [f"`{code.raw.strip()}` found no word of its own" for code in lost]
@@ -238,12 +270,13 @@ class Translator:
             lost = [part.raw for part in piece.parts if is_copied(part) and not there[part.raw]]
             use = [*use, *(Phrase((raw,), case=True) for raw in dict.fromkeys(lost))]
         constraint = demanding(use, avoid, lambda: self._vocabulary, *atoms)
-        trial = Piece(piece.parts, piece.kinds, piece.ids, piece.kept, piece.text, piece.root)
+        trial = Piece(piece.parts, piece.kinds, piece.ids, piece.kept, piece.text, piece.root, start=piece.start)
         return (trial, constraint) if constraint is not None else None
 
     def _taken_out(self, piece: Piece) -> tuple[Piece, None] | None:
         """The piece again with its tags taken out, where they were atoms."""
-        return (self._prepared(Piece(piece.parts, piece.kinds), atoms=False), None) if piece.kept else None
+        again = Piece(piece.parts, piece.kinds, before=piece.before)
+        return (self._prepared(again, atoms=False), None) if piece.kept else None
 
     @cached_property
     def _vocabulary(self) -> Vocabulary:

@@ -9,18 +9,19 @@ import logging
 import resource
 import sys
 import time
+import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from headway.config import Recipe, TrainConfig
+from headway.config import LanguagesConfig, Recipe, Seq2SeqConfig, TrainConfig
 from headway.data.batch import Batch
 from headway.data.corpus import stream_pairs
-from headway.recipe import literal_path, parse_recipe, resolve_paths
+from headway.recipe import dump_toml, literal_path, parse_recipe, resolve_paths
 from headway.train.loss import token_loss
 from headway.train.optim import build_optimizer
 
@@ -40,6 +41,7 @@ class Plan:
 
 
 BATCH_TOKENS = 4096
+SMALL_PEAK, BASE_PEAK = 4e-3, 7e-4
 
 
 def plan(num_pairs: int, num_bytes: int) -> Plan:
@@ -56,27 +58,89 @@ def plan(num_pairs: int, num_bytes: int) -> Plan:
     return Plan(
         preset="transformer-tiny" if small else "transformer-base",
         dropout=0.2 if num_pairs < 20_000 else 0.1,
-        peak=4e-3 if small else 7e-4,
+        peak=SMALL_PEAK if small else BASE_PEAK,
         vocab_size=vocab_size,
         steps=max(100, round(3_600 * tokens**0.6 / BATCH_TOKENS / 10) * 10),
         batch_tokens=BATCH_TOKENS,
     )
 
 
+def adapting(chosen: Plan, dim: int, lora: bool) -> Plan:
+    """The plan where there is a model of width `dim` to start from: it knows the languages and must not forget them.
+
+    A quarter of the updates, and of the learning rate that a model of this width begins with, which LoRA takes
+    whole, since its matrices start from nothing.
+    """
+    peak = SMALL_PEAK if dim < 512 else BASE_PEAK
+    return replace(chosen, steps=max(100, chosen.steps // 4), peak=peak if lora else peak / 4)
+
+
+MADE = "the recipe made for these files"
+
+
 def recipe_for(source: Path, target: Path, changes: Mapping[str, Any]) -> Recipe:
     """A recipe for two parallel files alone; says what it chose."""
+    num_pairs, chosen = counted(source, target)
+    table = spelt(chosen, source, target, changes)
+    steps = table["train"]["steps"]
+    table["train"] |= {"validate_every": max(1, steps // 5), "save_every": max(1, steps // 10)}
+    table["train"]["average"] = {"kind": "last", "num": 3}
+    made = resolve_paths(parse_recipe(table, changes, MADE), Path.cwd())
+    log.info(
+        "chosen for %s pairs: %s, a vocabulary of up to %s, %s updates; change it with --set, by recipe.toml's names",
+        f"{num_pairs:,}",
+        chosen.preset,
+        f"{chosen.vocab_size:,}",
+        f"{made.train.steps:,}",
+    )
+    return made
+
+
+def adaptation_for(
+    source: Path, target: Path, changes: Mapping[str, Any], model: Seq2SeqConfig, languages: LanguagesConfig
+) -> Recipe:
+    """A recipe to adapt a model, which says this of itself, to two parallel files alone; says what it chose."""
+    if asked := [name for name in changes if name in ("model", "model.preset")]:
+        raise ValueError(f"{', '.join(asked)}: --init brings its own model; leave one of the two out")
+    lora = changes.get("train.lora") != "none" and any(name.startswith("train.lora") for name in changes)
+    num_pairs, planned = counted(source, target)
+    chosen = adapting(planned, model.dim, lora)
+    table = spelt(chosen, source, target, changes)
+    every = max(1, table["train"]["steps"] // 10)
+    table["train"] |= {"validate_every": every, "save_every": every, "patience": 3}
+    table["train"]["average"] = {"kind": "best", "num": 1}
+    known = {f"{side}_language": name for side, name in languages if name is not None}
+    table["data"] = known | table["data"]
+    whole = parse_recipe(table, {}, MADE).model_copy(update={"model": model})
+    # Written and read, so that changes find its layers as a recipe has them: with a default layer, and repeated.
+    made = resolve_paths(parse_recipe(tomllib.loads(dump_toml(whole)), changes, MADE), Path.cwd())
+    told = {"train.steps": table["train"]["steps"], "train.schedule.peak": chosen.peak, "train.patience": 3}
+    own = [name for name in told if not any(f"{name}.".startswith(f"{change}.") for change in changes)]
+    log.info(
+        "chosen to adapt the model to %s pairs: %s; change it with --set, by recipe.toml's names",
+        f"{num_pairs:,}",
+        ", ".join(f"{name} = {told[name]:g}" for name in own) or "nothing, since all is said",
+    )
+    return made
+
+
+def counted(source: Path, target: Path) -> tuple[int, Plan]:
+    """How many pairs there are, and the plan for them."""
     num_pairs = num_bytes = 0
     for pair in stream_pairs(source, target):
         num_pairs, num_bytes = num_pairs + 1, num_bytes + sum(len(side.encode()) for side in pair)
-    chosen = plan(num_pairs, num_bytes)
+    return num_pairs, plan(num_pairs, num_bytes)
+
+
+def spelt(chosen: Plan, source: Path, target: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """What a plan says, as a recipe does; the number of updates may be among the changes, and others hang on it."""
     data = {"source": literal_path(source), "target": literal_path(target)}
     for side, path in (("source_language", source), ("target_language", target)):
         suffix = path.name.removesuffix(".gz").rpartition(".")[2]
         if len(suffix) == 2 and suffix.isalpha():  # BLEU cuts words by the language
             data[side] = suffix.lower()
     steps = changes.get("train.steps")
-    steps = steps if isinstance(steps, int) and steps > 0 else chosen.steps
-    table = {
+    return {
         "model": {
             "preset": chosen.preset,
             "dropout": chosen.dropout,
@@ -86,23 +150,11 @@ def recipe_for(source: Path, target: Path, changes: Mapping[str, Any]) -> Recipe
         "tokenizer": {"kind": "bpe", "vocab_size": chosen.vocab_size},
         "data": data,
         "train": {
-            "steps": steps,
+            "steps": steps if isinstance(steps, int) and steps > 0 else chosen.steps,
             "batch_tokens": chosen.batch_tokens,
             "schedule": {"kind": "inverse_sqrt", "peak": chosen.peak, "warmup": 0.2},
-            "validate_every": max(1, steps // 5),
-            "save_every": max(1, steps // 10),
-            "average": {"kind": "last", "num": 3},
         },
     }
-    made = resolve_paths(parse_recipe(table, changes, "the recipe made for these files"), Path.cwd())
-    log.info(
-        "chosen for %s pairs: %s, a vocabulary of up to %s, %s updates; change it with --set, by recipe.toml's names",
-        f"{num_pairs:,}",
-        chosen.preset,
-        f"{chosen.vocab_size:,}",
-        f"{made.train.steps:,}",
-    )
-    return made
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,41 @@
+"""Sentences before a sentence, for a model to read with it: `one <sep> another <sep> the sentence itself`.
+
+The source alone is extended, the target is that of the sentence (Tiedemann and Scherrer 2017, "Neural Machine
+Translation with Extended Context", 2+1 there; N + 1 here). Training and translation both come through here, so a model
+reads the same ids for the same text. The twin is a text put together by hand in tests/test_context.py.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from headway.text.tokenizer import Tokenizer
+
+SEPARATOR = "<sep>"
+
+Item = TypeVar("Item")
+
+
+def preceding(items: Iterable[Item], num: int, text: Callable[[Item], str]) -> Iterator[tuple[Item, tuple[str, ...]]]:
+    """Each item with the texts of up to `num` items before it, the nearest last. One whose text is blank ends a
+    document: neither it nor what follows has anything before."""
+    before = deque[str](maxlen=num)
+    for item in items:
+        if not (own := text(item)).strip():
+            before.clear()
+        yield item, tuple(before)
+        if own.strip():
+            before.append(own)
+
+
+def context_ids(before: Sequence[str], tokenizer: Tokenizer, room: int) -> list[int]:
+    """The ids of the texts, each with the separator behind it, `room` tokens or fewer: a text that does not fit is left
+    out whole, and all that stand before it. Raises ValueError where the vocabulary has no separator."""
+    if not before:
+        return []
+    separator, found = tokenizer.atom(SEPARATOR), list[int]()
+    for ids in reversed(tokenizer.encode_batch(before)):
+        if len(found) + len(ids) + 1 > room:
+            break
+        found[:0] = [*ids, separator]
+    return found
