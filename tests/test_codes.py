@@ -339,7 +339,7 @@ def test_more_codes_than_placeholders_are_all_text() -> None:
 
 
 def test_a_placeholder_of_no_code_is_shown_and_reported() -> None:
-    assert unshield(["a ", 7], [Code("%s")]) == ("a ", Code("<x7>"))
+    assert unshield(["a ", 7], [Code("%s")]) == ("a ", Code("<x7>", markup=True))
     assert differences((Code("%s"),), unshield([7], [Code("%s")])) == ["`%s` missing", "`<x7>` invented"]
 
 

@@ -102,6 +102,18 @@ def test_one_form_of_a_plural_may_come_from_the_memory_and_marks_the_entry_for_t
     assert report.origins == {"memory": 1, "model": 1}
 
 
+def test_the_texts_before_each_go_with_it_where_the_model_wants_context() -> None:
+    """Finished ones too, in whatever language they are written about: what the model reads is the source."""
+    seen: list[tuple[str, ...]] = []
+
+    def hear(texts: Sequence[tuple[Parts, frozenset[str]]], before: Sequence[Sequence[str]]) -> list[Translated]:
+        seen.extend(tuple(some) for some in before)
+        return shout(texts)
+
+    b"".join(Job(hear, context=2)(opened(CATALOG), Report()))
+    assert seen == [(), ("Open the file",), ("Save %s now", "Done")]
+
+
 def test_accelerators_are_taken_off_and_put_back() -> None:
     entries = "".join(f'msgid "&{name}"\nmsgstr ""\n\n' for name in ("File", "Edit", "View", "Go", "Tools", "Help"))
     seen: list[Parts] = []

@@ -126,6 +126,22 @@ def test_where_constraints_leave_no_way_the_first_translation_stays() -> None:
     assert (plain(one.parts), one.faults) == ("Open the file now.", ("broken",))
 
 
+def test_a_placeholder_that_a_model_invents_is_seen_and_taken_back() -> None:
+    tokenizer = made(8)
+    model = Copy(tokenizer)
+    copied, invented = model.table, tokenizer.atom("<x5>")
+
+    def table(source: Prefix, prefix: Prefix) -> list[float]:
+        row = list(copied(source, tuple(token for token in prefix if token != invented)))
+        if not prefix:
+            row[invented] = 12.0
+        return row
+
+    model.table = table
+    (one,) = translator(model, tokenizer)([(("Save ", Code("%s"), " now."), PROSE)])
+    assert (plain(one.parts), one.faults) == ("Save %s now.", ())
+
+
 def test_a_piece_for_which_nothing_is_written_is_told() -> None:
     tokenizer = made()
     (one,) = translator(Copy(tokenizer, drop=lambda token: token != EOS, never=-math.inf), tokenizer)(

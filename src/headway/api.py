@@ -250,8 +250,8 @@ def translate_document(
             tags=model.tag_ids(tags),
             context=model.context,
         )
-        report = Report()
-        for chunk in Job(translate, everything, mark, remembered, terms=known)(document, report):
+        report, num = Report(), model.context.num if model.context else 0
+        for chunk in Job(translate, everything, mark, remembered, terms=known, context=num)(document, report):
             write(chunk)
         return sections(report, document)
 

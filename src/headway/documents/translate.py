@@ -7,9 +7,9 @@ asked for. What cannot be kept, or cannot be written into the file, is said in t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import compress, islice
 from typing import Literal
 
 from headway.documents.memory import Match, Memory
@@ -20,6 +20,7 @@ from headway.evaluate.report import Text as Words
 from headway.formats.segment import Document, Edit, FormatError, Segment, in_order, splice
 from headway.generate.parts import Translated
 from headway.text.codes import Parts, accelerator, find_parts, guess_marker, joined, kinds_for, plain, put_accelerator
+from headway.text.context import preceding
 
 AT_ONCE = 1024
 """Segments that are read ahead, so that memory is bounded whatever the size of the file."""
@@ -27,8 +28,9 @@ AT_ONCE = 1024
 SHOWN = 10_000
 """Segments with findings that a report keeps; more are counted."""
 
-Translate = Callable[[Sequence[tuple[Parts, frozenset[str]]]], list[Translated]]
-"""Texts and the kinds of codes in them to translations (`headway.generate.parts.Translator`)."""
+Translate = Callable[..., list[Translated]]
+"""Texts and the kinds of codes in them to translations (`headway.generate.parts.Translator`); where a job has context,
+also the texts before each."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,8 @@ class Report:
 @dataclass
 class Job:
     """How to translate documents. everything: finished texts as well; mark: what a machine wrote, as such; memory: to
-    look up in, from min_score percent on; terms: findings of a term list."""
+    look up in, from min_score percent on; terms: findings of a term list; context: so many texts before each, whatever
+    becomes of those, are handed to `translate` with it."""
 
     translate: Translate
     everything: bool = False
@@ -77,14 +80,16 @@ class Job:
     memory: Memory | None = None
     min_score: int = 75
     terms: Terms | None = None
+    context: int = 0
 
     def __call__(self, document: Document, report: Report) -> Iterator[bytes]:
         """The translated file in chunks. Raises FormatError for a file that is not what its kind says."""
         return splice(document.data, in_order(self._edits(document, report)))
 
     def _edits(self, document: Document, report: Report) -> Iterator[Edit]:
-        segments, marker = document.segments(), None
-        while chunk := list(islice(segments, AT_ONCE)):
+        segments, marker = preceding(document.segments(), self.context, lambda segment: plain(segment.source)), None
+        while known := list(islice(segments, AT_ONCE)):
+            chunk, before = [segment for segment, _ in known], {id(segment): texts for segment, texts in known}
             if report.segments == 0 and document.bilingual:  # `_name` on a page is a name
                 marker = document.marker or guess_marker(plain(segment.source) for segment in chunk)
             report.segments += len(chunk)
@@ -93,7 +98,7 @@ class Job:
             if not self.everything:
                 report.finished += sum(segment.state == "done" for segment in todo)
                 todo = [segment for segment in todo if segment.state != "done"]
-            for done in self.segments(todo, document, marker):
+            for done in self.segments(todo, document, marker, before):
                 try:
                     mark = self.mark and done.origin != "memory"
                     edits = document.edits(done.segment, done.target, mark=mark) if done.origin != "none" else []
@@ -103,12 +108,15 @@ class Job:
                 report.add(done)
                 yield from edits
 
-    def segments(self, segments: Sequence[Segment], document: Document, marker: str | None) -> Iterator[Done]:
-        """Each of them translated, in order."""
+    def segments(
+        self, segments: Sequence[Segment], document: Document, marker: str | None, before: Mapping[int, Sequence[str]]
+    ) -> Iterator[Done]:
+        """Each of them translated, in order. before: by the segment's id, the texts before it."""
         texts = [Text.of(segment.source, kinds_for(segment.flags, document.kind), marker) for segment in segments]
         found = [self._remembered(segment) for segment in segments]
-        todo = [text for text, match in zip(texts, found, strict=True) if match is None or not usable(match)]
-        made = iter(self.translate([(text.parts, text.kinds) for text in todo]))
+        asked = [match is None or not usable(match) for match in found]
+        more = [[before[id(segment)] for segment in compress(segments, asked)]] if self.context else []
+        made = iter(self.translate([(text.parts, text.kinds) for text in compress(texts, asked)], *more))
         for segment, text, match in zip(segments, texts, found, strict=True):
             confidence, faults = None, ()
             if match is not None and usable(match):

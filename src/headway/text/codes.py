@@ -377,9 +377,10 @@ def shield(parts: Iterable[Part], most: int) -> tuple[list[str | int], list[Code
 
 def unshield(parts: Iterable[str | int], kept: Sequence[Code]) -> Parts:
     """The inverse of `shield`. A number that stands for no code, which a model may invent, becomes a code spelt as such
-    placeholders are, `<x7>`, so that `differences` tells of it."""
+    placeholders are, `<x7>`, with `markup` so that no finder takes it for text, and `differences` tells of it."""
     return joined(
-        part if isinstance(part, str) else kept[part] if 0 <= part < len(kept) else Code(f"<x{part}>") for part in parts
+        part if isinstance(part, str) else kept[part] if 0 <= part < len(kept) else Code(f"<x{part}>", markup=True)
+        for part in parts
     )
 
 
