@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -180,8 +180,23 @@ def test_after_a_translation_the_twin_sees_the_same_marks_and_reads_the_new_text
     assert [block for block in texts(after) if block != "ref"] == wanted
 
 
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("$**  \n\t**$ a", "$**  \n\t**$"),
+        ("> a `x  \n>   y` b", "`x  \n>   y`"),
+        ("- a `x\n    y\n  z` b", "`x\n    y\n    z`"),
+    ],
+)
+def test_a_code_that_goes_over_lines_keeps_its_indent(text: str, kept: str) -> None:
+    after = rewritten(text, lambda part: re.sub(r"\w+", "Wort", part))
+    assert kept in after
+    assert rewritten(after, lambda part: part) == after
+
+
 @settings(max_examples=50, deadline=None)
 @given(SOUP)
+@example("$**  \n\t**$**")
 def test_any_mixture_of_marks_comes_back_and_keeps_its_structure(text: str) -> None:
     made = Markdown(text.encode(), "a.md")
     segments = list(made.segments())

@@ -339,13 +339,17 @@ def cells(row: Sequence[Token], start: int, source: str) -> list[Block] | None:
     return None
 
 
+INDENT = re.compile(r"\n[ \t]+")
+"""A line of a paragraph may begin with any space, and what is written gets that of its second line."""
+
+
 def block_pieces(token: Token, frame: str) -> list[Piece]:
     """The pieces of a block; what they hold is spelt as in the file. Raises Disagreement."""
     content = token.content
     run = whole(list(pieces(token.children or [], content, 0, 0, len(content))), content)
     for index, piece in enumerate(run):
         if isinstance(piece.part, Code):
-            raw, key = in_frame(piece.part.raw, frame), in_frame(piece.part.key, frame)
+            raw, key = (INDENT.sub("\n", in_frame(text, frame)) for text in (piece.part.raw, piece.part.key))
             run[index] = replace(piece, part=replace(piece.part, raw=raw, key=key))
     return run
 
