@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from jaxtyping import install_import_hook
+
+# `make test` tries the same examples each time, so that it says the same of the same code. To look further:
+# pytest --hypothesis-profile=explore
+settings.register_profile("repeatable", derandomize=True, database=None)
+settings.register_profile("explore", max_examples=1000)
+settings.load_profile("repeatable")
 
 # Before anything imports them: from here on a wrong shape in a public forward is an error, in tests only.
 install_import_hook(["headway.nn", "headway.models"], "beartype.beartype")
