@@ -37,7 +37,6 @@ from mdit_py_plugins.front_matter import front_matter_plugin
 from headway.documents.translate import Done, Job, Report, Text, Translate
 from headway.formats.kinds import KINDS, read_document
 from headway.formats.segment import Document, FormatError
-from headway.generate.align import Head, any_head
 from headway.generate.parts import Translated, Translator
 from headway.text.codes import Parts, plain
 
@@ -323,10 +322,7 @@ def trained(folder: Path) -> tuple[Translator, tuple[str | None, str | None]]:
     from headway.api import load  # all the rest does without
 
     model = load(folder)
-    config, longest = model.settings()
-    languages = (model.languages.source, model.languages.target)
-    head = any_head(model.module) if model.alignment is None else Head(*dict(model.alignment).values())
-    return Translator(model.module, model.tokenizers, config, longest, languages, head), languages
+    return model.translator(by_sentence=False), (model.languages.source, model.languages.target)
 
 
 def measure(

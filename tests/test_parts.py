@@ -11,7 +11,7 @@ import torch
 from headway.config import BPEConfig, SearchConfig
 from headway.generate.align import Head
 from headway.generate.constrain import Phrase
-from headway.generate.parts import Translator
+from headway.generate.parts import Translated, Translator
 from headway.nn.trace import Trace
 from headway.text.codes import PROSE, Code, Parts, codes, plain
 from headway.text.tokenizer import EOS, Tokenizer, TokenizerPair
@@ -199,3 +199,13 @@ def test_confidence_is_the_geometric_mean_of_the_probabilities() -> None:
     others = tokenizer.vocab_size - 1
     within, end = math.exp(9) / (math.exp(9) + math.exp(-30) + others - 1), math.exp(9) / (math.exp(9) + others)
     assert one.confidence == pytest.approx((within ** (one.num_tokens - 1) * end) ** (1 / one.num_tokens), rel=1e-6)
+
+
+def test_confidence_of_whole_texts() -> None:
+    for logprobs, wanted in (
+        ([math.log(0.5), math.log(0.125)], 0.25),
+        ([0.0, 1e-7], 1.0),
+        ([-math.inf, 0.0], 0.0),
+        ([math.log(0.9)] * 500, 0.9),
+    ):
+        assert Translated((), math.fsum(logprobs), len(logprobs)).confidence == pytest.approx(wanted)

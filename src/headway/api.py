@@ -63,11 +63,10 @@ from headway.evaluate.data_report import DataReport
 from headway.evaluate.metrics import bleu_tokenizer, score_bleu, score_corpus
 from headway.evaluate.report import Section
 from headway.formats.kinds import read_document
-from headway.generate.align import Head, any_head, choose_head, copied
+from headway.generate.align import choose_head, copied
 from headway.generate.decode import score_ids, translate_ids
 from headway.generate.lines import Counts, translate_lines
 from headway.generate.model import Model, longest_source
-from headway.generate.parts import Translator
 from headway.models.seq2seq import Seq2Seq, is_invariant
 from headway.nn.invariant import apply_batch_invariance
 from headway.presets import PRESETS
@@ -237,19 +236,8 @@ def translate_document(
         document = read_document(data, str(path), languages.source, languages.target)
         number = sum(1 for _ in document.segments())  # faults are told now
         log.info("%s: %s texts", path, f"{number:,}")
-        config, longest = model.settings(**search)
-        translate = Translator(
-            model.module,
-            model.tokenizers,
-            config,
-            max_source=longest,
-            languages=(languages.source, languages.target),
-            head=any_head(model.module) if model.alignment is None else Head(*dict(model.alignment).values()),
-            by_sentence=not document.bilingual if by_sentence is None else by_sentence,
-            terms=known,
-            tags=model.tag_ids(tags),
-            context=model.context,
-        )
+        sentences = not document.bilingual if by_sentence is None else by_sentence
+        translate = model.translator(by_sentence=sentences, terms=known, tags=tags, **search)
         report, num = Report(), model.context.num if model.context else 0
         for chunk in Job(translate, everything, mark, remembered, terms=known, context=num)(document, report):
             write(chunk)

@@ -28,6 +28,7 @@ from headway.data.pair import Pair
 from headway.data.readers import mapped, why_not
 from headway.formats.kinds import document_class
 from headway.text.codes import Code, Part, Parts, differences, find_parts, joined, plain
+from headway.text.segment import CODE, UNSPACED_LETTERS
 
 SCORES = {
     "context": 101,  # the same parts, in the context that was asked for
@@ -36,12 +37,10 @@ SCORES = {
     "numbers": 98,  # the same but for numbers, which are put into the translation
     "similar": 97,  # any other, at most
 }
-UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 MARKS = "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0903\u093a-\u0dff\u200c\u200d"
-WORD = re.compile(rf"[{UNSPACED}]|\d+|(?:(?![{UNSPACED}])[^\W\d_]|[{MARKS}])+|\S")
+WORD = re.compile(rf"[{UNSPACED_LETTERS}]|\d+|(?:(?![{UNSPACED_LETTERS}])[^\W\d_]|[{MARKS}])+|\S")
 NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*")
 DIGITS = re.compile(r"\d+")
-CODE = "\ufffc"  # stands for a code where texts are compared; Unicode's own "object replacement character"
 
 
 class Unit(NamedTuple):

@@ -4,7 +4,6 @@
 that cries wolf is not read. Its measure is what human translators write (tests/test_qa.py).
 """
 
-import math
 import re
 import unicodedata
 from collections import Counter
@@ -14,6 +13,7 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 from headway.text.codes import Parts, differences, plain
+from headway.text.segment import CODE
 
 Severity = Literal["error", "warning"]
 Span = tuple[int, int]
@@ -49,9 +49,6 @@ class Texts:
     @cached_property
     def target(self) -> str:
         return blanked(self.target_parts)
-
-
-CODE = "\ufffc"
 
 
 def blanked(parts: Parts) -> str:
@@ -341,43 +338,3 @@ def check(
         return none
     found = [Finding(name, rule.severity, *said) for name, rule in RULES.items() for said in rule.says(texts)]
     return found + (list(terms(source, target)) if terms else [])
-
-
-def confidence(logprobs: Sequence[float]) -> float:
-    """How sure a model was of a segment, from 0 to 1: the geometric mean of its tokens' probabilities, given by their
-    natural logarithms, that of the end included.
-
-    It compares segments of one model, the least sure of which a reader should see first; it is not the chance that the
-    translation is right. Raises ValueError for no token, and for what is no logarithm of a probability.
-    """
-    if not len(logprobs) or not all(
-        value <= 1e-3 for value in logprobs
-    ):  # rounding may leave a little above 0; NaN fails
-        raise ValueError(f"confidence takes the natural logarithms of probabilities, one or more, not {list(logprobs)}")
-    return min(1.0, math.exp(math.fsum(logprobs) / len(logprobs)))
-
-
-@dataclass(frozen=True)
-class Count:
-    """One line of a table of findings: segments: how many have any of this rule; findings: how many there are; share:
-    of all segments."""
-
-    rule: str
-    severity: Severity
-    what: str
-    segments: int
-    findings: int
-    share: float
-
-
-def summary(found: Sequence[Sequence[Finding]]) -> list[Count]:
-    """Findings counted by rule, those of RULES first, none left out; found: a list for each segment checked."""
-    every = [finding for findings in found for finding in findings]
-    rules: dict[str, tuple[Severity, str]] = {name: (rule.severity, rule.what) for name, rule in RULES.items()}
-    rules |= {finding.rule: (finding.severity, "") for finding in every if finding.rule not in rules}
-    segments = Counter(name for findings in found for name in {finding.rule for finding in findings})
-    findings = Counter(finding.rule for finding in every)
-    return [
-        Count(name, severity, what, segments[name], findings[name], segments[name] / max(len(found), 1))
-        for name, (severity, what) in rules.items()
-    ]

@@ -15,6 +15,8 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
+from headway.text.segment import language_code
+
 _JAPANESE = {"ja", "jpn"}
 _CHINESE = {"zh", "zho", "chi", "cmn", "yue"}
 
@@ -37,11 +39,6 @@ class Scores:
     ter_signature: str
     length_ratio: float
     exact_match: float
-
-
-def language_code(language: str | None) -> str:
-    """The bare code of a language tag: `ja-JP`, `JA_jp` and `ja` are `ja`."""
-    return (language or "").lower().replace("_", "-").split("-")[0]
 
 
 def bleu_tokenizer(language: str | None) -> str:

@@ -25,6 +25,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from headway.text.segment import CODE, UNSPACED_LETTERS
+
 
 class Constraint(ABC):
     """What must hold of one output. States are hashable values, and no call changes anything that can be seen.
@@ -202,17 +204,10 @@ def _check_ids(tokens: Iterable[int], vocab_size: int) -> None:
 
 # ---- words ----
 
-UNSPACED = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3031-\u3035\u3040-\u30ff\u31f0-\u31ff\u3400-\u9fff"
-    "\uf900-\ufaff\uff66-\uff9f\U0001b000-\U0001b16f\U00020000-\U0003ffff]"
-)
-"""Scripts that put no spaces between words: Thai, Lao, Burmese, Khmer, kana, Han."""
+UNSPACED = re.compile(f"[{UNSPACED_LETTERS}]")
 
 WITHIN = "_\u00ad\u200c\u200d"
 """Beside letters, digits and marks, what stands inside words: soft hyphen, zero-width joiner and non-joiner."""
-
-OBJECT = "\ufffc"
-"""Unicode's object replacement character: what a token that spells nothing (a placeholder) is read as; no letter."""
 
 
 @lru_cache(maxsize=1 << 16)
@@ -263,7 +258,7 @@ class Vocabulary:
     def __init__(self, tokenizer: Pieces) -> None:
         raw = [tokenizer.piece_bytes(number) for number in range(tokenizer.vocab_size)]
         self.encode: Callable[[str], list[int]] = tokenizer.encode
-        self.raw = [spelled or OBJECT.encode() for spelled in raw]
+        self.raw = [spelled or CODE.encode() for spelled in raw]
         self.ids = {spelled: number for number, spelled in reversed([*enumerate(raw)]) if spelled}
         self.longest = max(map(len, raw))
         whole: dict[int, str] = {}

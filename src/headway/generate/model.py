@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, overload
 
 from headway.config import AlignmentConfig, ContextConfig, LanguagesConfig, SearchConfig, Seq2SeqConfig, check_search
+from headway.generate.align import Head, any_head
 from headway.generate.decode import score_ids
 from headway.generate.lines import Counts, Result, translate_lines
+from headway.generate.parts import Terms, Translator
 from headway.models.seq2seq import Seq2Seq
 from headway.strict import ConfigError, validate
 from headway.text.context import context_ids, preceding
@@ -115,6 +117,24 @@ class Model:
         if longest < 1:
             raise ValueError(f"max_source = {longest}: a piece needs a token or more")
         return config, longest
+
+    def translator(
+        self, *, by_sentence: bool, terms: Terms | None = None, tags: Sequence[str] = (), **search: Any
+    ) -> Translator:
+        """What translates texts with codes, by this model; options as in `stream` and `headway.generate.parts`."""
+        config, longest = self.settings(**search)
+        return Translator(
+            self.module,
+            self.tokenizers,
+            config,
+            max_source=longest,
+            languages=(self.languages.source, self.languages.target),
+            head=Head(self.alignment.layer, self.alignment.head) if self.alignment else any_head(self.module),
+            by_sentence=by_sentence,
+            terms=terms,
+            tags=self.tag_ids(tags),
+            context=self.context,
+        )
 
     def _stream(
         self, lines: Iterable[str], config: SearchConfig, max_source: int, tags: Sequence[int], lines_at_once: int

@@ -12,13 +12,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from headway.text.codes import Code, Part, Parts, joined
+from headway.text.segment import UNSPACED_LETTERS
 
 Span = tuple[int, int]
 
-UNSPACED = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
-)
-"""Scripts that put no spaces between words: Thai, Lao, Burmese, Khmer, kana, Han."""
+UNSPACED = re.compile(f"[{UNSPACED_LETTERS}]")
 
 
 @dataclass

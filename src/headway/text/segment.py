@@ -19,6 +19,12 @@ Pieces = list[tuple[str, str]]
 UNSPACED = {"ja", "zh", "yue", "wuu"}
 """Languages that put no space between sentences. (Thai has none between words, but has them here.)"""
 
+UNSPACED_LETTERS = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3031-\u3035\u3040-\u30ff\u31f0-\u31ff\u3400-\u9fff"
+    "\uf900-\ufaff\uff66-\uff9f\U0001b000-\U0001b16f\U00020000-\U0003ffff"
+)
+"""Ranges, for a pattern, of the scripts that put no spaces between words: Thai, Lao, Burmese, Khmer, kana, Han."""
+
 ABBREVIATIONS = {
     "de": """abb abs allg art bd bes best bspw bzgl bzw ca chr dez dipl dr ebd einschl engl evtl exkl fa feb ff fr frl
         franz geb gem gest ggf hbf hl hr hrn hrsg ing inkl insb jan jh jhd jr kap kgl lfd lt max min mind mio mrd mwst
