@@ -1,8 +1,10 @@
 """Bad input, from the command line: each fault says what, where and what to do; exit code 2, and no traceback.
 
 What is odd yet fine (CRLF, a byte order mark, NUL, duplicates, few lines) is read, and goes through to the end.
+Below, files of every kind as documents, corpora and memories: the same fault is the same refusal, whoever reads.
 """
 
+import gzip
 import json
 import os
 import shutil
@@ -16,6 +18,12 @@ from safetensors.torch import load_file, save_file
 
 from conftest import Toy
 from headway import api
+from headway.config import CorpusConfig
+from headway.data.memory import Memory
+from headway.data.readers import find_parts, mapped
+from headway.data.tally import Tally
+from headway.formats.kinds import read_document
+from headway.text.codes import plain
 
 
 @pytest.fixture
@@ -401,3 +409,188 @@ def test_more_results_than_the_beam_holds_are_refused(refused, toy: Toy) -> None
 def test_numbers_that_are_no_pieces_are_placed(refused, toy: Toy) -> None:
     assert "line 1: 'x' is not a list of numbers" in refused("tokenizer", "decode", toy.run, stdin=b"x\n")
     assert "line 1: 99999 is no piece" in refused("tokenizer", "decode", toy.run, stdin=b"99999\n")
+
+
+# ---- files of every kind ----
+
+
+def po(entries: str, *fields: str) -> str:
+    head = "".join(f'"{field}\\n"\n' for field in fields)
+    return f'msgid ""\nmsgstr ""\n{head}\n{entries}'
+
+
+def tmx(units: str, head: str = "") -> str:
+    return f'{head}<tmx version="1.4"><header srclang="en"/><body>\n{units}</body></tmx>\n'
+
+
+def xliff(units: str, head: str = "") -> str:
+    languages = 'source-language="en" target-language="de"'
+    return f'{head}<xliff version="1.2"><file original="a" {languages}><body>\n{units}</body></file></xliff>\n'
+
+
+def tu(**texts: str) -> str:
+    sides = (f'<tuv xml:lang="{language}"><seg>{text}</seg></tuv>' for language, text in texts.items())
+    return f"<tu>{''.join(sides)}</tu>\n"
+
+
+def unit(number: int, source: str, target: str) -> str:
+    return f'<trans-unit id="{number}"><source>{source}</source><target>{target}</target></trans-unit>\n'
+
+
+BOMB = '<!DOCTYPE x [<!ENTITY a "ha"><!ENTITY b "&a;&a;">]>\n'
+OUTSIDE = '<!DOCTYPE x [\n<!ENTITY a SYSTEM "file:///etc/passwd">]>\n'
+PLURAL = 'msgid "a"\nmsgid_plural "as"\nmsgstr[0] "x"\n\nmsgid "b"\nmsgid_plural "bs"\nmsgstr[0] "x"\nmsgstr[1] "y"\n'
+UMLAUTS = 'msgid "a"\nmsgstr "ä"\n\nmsgid "b"\nmsgstr "ü"\n'
+UTF8, LATIN1 = "Content-Type: text/plain; charset=UTF-8", "Content-Type: text/plain; charset=ISO-8859-1"
+THREE = "Plural-Forms: nplurals=3; plural=n>2;"
+CUES = "1\n00:00:01,000 --> 00:00:02,000\nä\n\n2\n00:00:03,000 --> 00:00:04,000\nü\n"
+
+FAULTY: dict[str, tuple[str, str | bytes, list[str]]] = {
+    "entity bomb, tmx": ("a.tmx", tmx(tu(en="&b;", de="x"), BOMB), ["line 1, column 25: declares the entity 'a'"]),
+    "entity bomb, xliff": ("a.xlf", xliff(unit(1, "&b;", "x"), BOMB), ["line 1, column 25: declares the entity 'a'"]),
+    "outside entity, tmx": ("a.tmx", tmx(tu(en="&a;", de="x"), OUTSIDE), ["line 2, column 39: declares the"]),
+    "outside entity, xliff": ("a.xlf", xliff(unit(1, "&a;", "x"), OUTSIDE), ["line 2, column 39: declares the"]),
+    "broken, tmx": ("a.tmx", tmx(tu(en="a & b", de="x")), ["line 2, column 32: is no well-formed XML"]),
+    "cut, xliff": (
+        "a.xlf",
+        xliff(unit(1, "a", "b"))[: -len("</body></file></xliff>\n")],
+        ["line 3, column 1: is no well-formed XML"],
+    ),
+    "crossing, tmx": ("a.tmx", tmx(tu(en="<hi>a <ph>b</hi> c</ph>", de="x")), ["mismatched tag. Tags must nest"]),
+    "crossing, xliff": ("a.xlf", xliff(unit(1, "a <g>b", "x")), ["mismatched tag. Tags must nest"]),
+    "same ids, xliff": (
+        "a.xlf",
+        xliff(unit(1, "a", "b") + unit(1, "c", "d") + unit(2, "e", "f") + unit(1, "g", "h")),
+        ["line 3, unit 1: line 2 has the same id", "line 5, unit 1: line 2 has the same id"],
+    ),
+    "same ids, po": (
+        "a.po",
+        po(UMLAUTS + UMLAUTS.replace('"b"', '"c"'), UTF8),
+        ["line 10: the same msgid and msgctxt"],
+    ),
+    "plural forms, po": (
+        "a.po",
+        po(PLURAL, UTF8, THREE),
+        ["line 7: the entry has msgstr[0], and must", "line 11: the"],
+    ),
+    "other bytes than declared, po": (
+        "a.po",
+        po(UMLAUTS, UTF8).encode("latin-1"),
+        [
+            "line 6, byte 9 of the line: 0xE4 is not UTF-8, which the header declares",
+            "line 9, byte 9 of the line: 0xFC",
+        ],
+    ),
+    "no charset, po": (
+        "a.po",
+        po(UMLAUTS, "Language: de").encode("latin-1"),
+        ["line 6, byte 9 of the line: 0xE4 is not UTF-8, and the header declares no charset", "line 9, byte 9"],
+    ),
+    "UTF-16, po": ("a.po", po(UMLAUTS).encode("utf-16"), ["is UTF-16, or no text. Convert the file to UTF-8"]),
+    "other bytes than declared, tmx": (
+        "a.tmx",
+        tmx(tu(en="a", de="ä")).encode("latin-1"),
+        ["bytes of another encoding"],
+    ),
+    "declared UTF-16, xliff": (
+        "a.xlf",
+        xliff(unit(1, "a", "b"), "<?xml version='1.0' encoding='UTF-16'?>\n"),
+        ["line 1, column 31: is no well-formed XML", "Declare the encoding that the file has"],
+    ),
+    "no texts in the source language, tmx": (
+        "a.tmx",
+        tmx(tu(de="x")),
+        ["holds no text in 'en'. Name one of its", "de"],
+    ),
+    "other bytes, srt": (
+        "a.srt",
+        CUES.encode("latin-1"),
+        ["line 3, byte 1 of the line: 0xE4 is not UTF-8", "line 7, byte"],
+    ),
+    "UTF-16, vtt": ("a.vtt", f"WEBVTT\n\n{CUES}".encode("utf-16"), ["is UTF-16. Convert it to UTF-8"]),
+    "packed, xliff": ("a.xlf", gzip.compress(xliff("").encode()), ["is compressed by gzip"]),
+    "packed twice, po": ("a.po.gz", gzip.compress(gzip.compress(b"")), ["is compressed by gzip"]),
+    "an archive, tmx": ("a.tmx", b"PK\x03\x04\x14\0\x06\0\x08\0\0\0!\0" + b"\xff" * 99, ["is a zip archive"]),
+    "an image, html": ("a.html", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", ["is an image"]),
+}
+
+
+def as_document(path: Path) -> list[tuple[str, str | None]]:
+    with mapped(path) as data:
+        found = list(read_document(data, path.name, "en", "de").segments())
+    return [(plain(one.source), None if one.target is None else plain(one.target)) for one in found]
+
+
+def as_corpus(path: Path) -> list[tuple[str, str]]:
+    sides = {"source": str(path), "target": str(path)} if path.suffix in {".srt", ".vtt"} else {"path": str(path)}
+    parts = find_parts([CorpusConfig(**sides, source_language="en", target_language="de")])
+    return [(plain(pair.source), plain(pair.target)) for part in parts for pair in part.read(Tally())]
+
+
+def as_memory(path: Path) -> Memory:
+    return Memory.load(path, "en", "de")
+
+
+USES = {
+    as_document: (".po", ".tmx", ".xlf", ".srt", ".vtt", ".html"),
+    as_corpus: (".po", ".tmx", ".xlf", ".srt", ".vtt"),
+    as_memory: (".po", ".tmx", ".xlf"),
+}
+
+
+READ = [(fault, use) for fault, (name, *_) in FAULTY.items() for use in USES if name.endswith((*USES[use], ".gz"))]
+
+
+@pytest.mark.parametrize(("fault", "use"), READ)
+def test_a_faulty_file_is_refused_by_all_who_read_it_in_the_same_words(tmp_path: Path, fault: str, use) -> None:
+    name, content, told = FAULTY[fault]
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(ValueError, match=r"a\.") as error:
+        use(path)
+    lines = str(error.value).split("\n")
+    assert all(line.startswith((f"{path}: ", f"{name}: ")) for line in lines)
+    assert [words for words in told if not any(words in line for line in lines)] == []
+    assert len(lines) <= len(told)
+
+
+RTL = "שלום (עולם) \u202bא\u202c कि\u200dं e\u0301 \u0610 سلام"
+CROSSING = '<bx id="1"/>a <bx id="2"/>b<ex id="1"/> c<ex id="2"/>'
+SIDES = tu(en="only") + tu(de="nur") + tu(en="", de="leer") + tu(en="empty", de="") + tu(en="a", de="b")
+FINE: dict[str, tuple[str, str | bytes, list[tuple[str, str | None]]]] = {
+    "one side missing, tmx": ("a.tmx", tmx(SIDES), [("only", None), ("empty", None), ("a", "b")]),
+    "the same tuid, tmx": ("a.tmx", tmx(2 * tu(en="a", de="b").replace("<tu>", '<tu tuid="1">')), [("a", "b")] * 2),
+    "the same id in another file": (
+        "a.xlf",
+        xliff(unit(1, "a", "b") + "</body></file><file><body>" + unit(1, "c", "d")),
+        [("a", "b"), ("c", "d")],
+    ),
+    "codes that cross, xliff": ("a.xlf", xliff(unit(1, CROSSING, "b")), [(CROSSING, "b")]),
+    "no header, po": ("a.po", UMLAUTS, [("a", "ä"), ("b", "ü")]),
+    "no charset, po": ("a.po", po(UMLAUTS, "Language: de"), [("a", "ä"), ("b", "ü")]),
+    "another charset, po": ("a.po", po(UMLAUTS, LATIN1).encode("latin-1"), [("a", "ä"), ("b", "ü")]),
+    "right to left, po": ("a.po", po(f'msgid "{RTL}"\nmsgstr "{RTL}"\n', UTF8), [(RTL, RTL)]),
+    "right to left, tmx": ("a.tmx", tmx(tu(en=RTL, de=RTL)), [(RTL, RTL)]),
+    "right to left, xliff": ("a.xlf", xliff(unit(1, RTL, RTL)), [(RTL, RTL)]),
+    "right to left, srt": ("a.srt", f"1\n00:00:01,000 --> 00:00:02,000\n{RTL}\n", [(RTL, RTL)]),
+    "right to left, vtt": ("a.vtt", f"WEBVTT\n\n00:01.000 --> 00:02.000\n{RTL}\n", [(RTL, RTL)]),
+}
+
+
+@pytest.mark.parametrize("kind", FINE)
+def test_an_odd_file_is_read_alike_by_all(tmp_path: Path, kind: str) -> None:
+    name, content, texts = FINE[kind]
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    finished = [pair for pair in texts if pair[1] is not None]
+    assert as_corpus(path) == finished
+    document = as_document(path)
+    if path.suffix not in USES[as_memory]:
+        assert document == [(source, None) for source, _ in texts]
+        return
+    assert document == texts
+    memory = as_memory(path)
+    assert len(memory) == len(set(finished))
+    assert [plain(memory.lookup((source,))[0].target) for source, _ in finished if "<" not in source] == [
+        target for source, target in finished if "<" not in source
+    ]

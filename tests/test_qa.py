@@ -10,7 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.documents.qa import RULES, Finding, check
-from headway.text.codes import Code, find, plain
+from headway.documents.translate import Job, Report
+from headway.formats.kinds import read_document
+from headway.generate.parts import Translated
+from headway.text.codes import Code, Parts, find, plain
 
 
 def rules(source: str, target: str, language: str = "de", most: int | None = None) -> list[str]:
@@ -34,6 +37,16 @@ MISTAKES = {
         ("a tab", "ein\x07 Tab", "de"),
         ("x", "x\0", "de"),
         ("a", "\ue000", "de"),
+    ],
+    "accelerator": [
+        ("&Open", "Öffnen", "de"),
+        ("E_xit", "Beenden", "de"),
+        ("Save ~As...", "Speichern unter...", "de"),
+        ("&Open %s", "%s öffnen", "de"),
+        ("&File", "&Da&tei", "de"),
+        ("&File", "ファイル", "ja"),
+        ("名前(&N)", "Name", "de"),
+        ("&Новый", "Neu", "de"),
     ],
     "length": [("Open", "Öffnen", "de")],
     "ratio": [
@@ -163,6 +176,16 @@ def test_a_mistake_is_found_by_its_rule(rule: str, source: str, target: str, lan
         ("%s of %d", "%2$d von %1$s", "de"),
         ("<b>Bold</b> text", "<b>Fetter</b> Text", "de"),
         ("\u05e9\u05dc\u05d5\u05dd", "Hallo", "de"),
+        ("&Open file", "Datei ö&ffnen", "de"),
+        ("&File", "ファイル(&F)", "ja"),
+        ("&File && more", "&Datei && mehr", "de"),
+        ("Q&A", "Fragen und Antworten", "de"),
+        ("AT&T", "AT&T", "de"),
+        ("R&&D", "Forschung", "de"),
+        ("~5 minutes", "etwa 5 Minuten", "de"),
+        ("salt & pepper", "Salz und Pfeffer", "de"),
+        ("two &of &them", "zwei davon", "de"),
+        ("$HOME/_x is the folder of a user", "$HOME/_x ist der Ordner eines Benutzers", "de"),
     ],
 )
 def test_good_translations_raise_no_alarm(source: str, target: str, language: str) -> None:
@@ -180,6 +203,33 @@ def test_places_are_those_of_the_target_with_its_codes() -> None:
 def test_codes_are_no_text_to_any_rule() -> None:
     tag = Code('<a title="12  34 („">', markup=True)
     assert check((tag, "x"), (tag, "y"), target_language="de") == []
+
+
+def test_a_marker_that_is_known_is_looked_for_alone_and_in_long_texts_too() -> None:
+    def found(source: str, target: str, marker: str | None) -> list[str]:
+        return [f.message for f in check(find(source), find(target), marker=marker) if f.rule == "accelerator"]
+
+    long = "Open the &file that was used most recently, and all those that belong to it"
+    assert found(long, "Datei", "&") == ["no accelerator, the source has `&f`"]
+    assert found(long, "Datei", None) == found("&File", "Datei", "_") == found("&File", "Datei", "") == []
+    assert found("Q&A", "Fragen", "&") == ["no accelerator, the source has `&A`"]
+    assert found("~1", "1", "~") == ["no accelerator, the source has `~1`"]
+    assert found("&File", "&Da&tei", "&") == ["2 accelerators, the source has `&F`"]
+
+
+def test_a_lone_marker_in_a_small_catalog_is_not_lost_in_silence() -> None:
+    """Four texts are too few to know the marker by, so that it stays in the text, and a model may drop it."""
+    names = ["File", "Edit", "View", "Help"]
+    data = "".join(
+        f'msgid "{marker}{name}"\nmsgstr ""\n\n' for marker, name in zip("&_~&", names, strict=True)
+    ).encode()
+
+    def drop(texts: list[tuple[Parts, frozenset[str]]]) -> list[Translated]:
+        return [Translated((plain(parts).strip("&_~").upper(),), -1.0, 2) for parts, _ in texts]
+
+    report = Report()
+    b"".join(Job(drop)(read_document(data, "a.po", "en", "de"), report))
+    assert report.rules == {"accelerator": 4}
 
 
 def test_regions_and_cases_of_languages_do_not_matter() -> None:

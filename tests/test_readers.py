@@ -229,6 +229,7 @@ def test_keys_may_be_nested_and_null_is_an_empty_side(tmp_path: Path) -> None:
         ('{"source": "x", "target": 5}', 'line 2: "target" is no text but 5'),
         ('{"source": "x", "target": "\\ud800y"}', "line 2: .*half a surrogate pair at character 0"),
         ("[" * 100_000, "line 2: "),
+        ('{"source": "x", "source": "y", "target": "z"}', 'line 2: "source" is there 2 times: keep one'),
     ],
 )
 def test_a_record_that_is_none_is_told_by_its_line(tmp_path: Path, line: str, told: str) -> None:
@@ -243,6 +244,10 @@ def test_parquet_columns_are_checked_and_its_package_is_named(tmp_path: Path, mo
         read(path=tmp_path / "a.parquet")
     with pytest.raises(ValueError, match='row 1: "target" is no text but 3'):
         read(path=tmp_path / "a.parquet", source_column="sorce", target_column="target")
+    twice = pyarrow.table([["a"], ["x"], ["b"]], names=["source", "source", "target"])
+    pyarrow.parquet.write_table(twice, tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match='two columns of the name "source": rename one'):
+        read(path=tmp_path / "a.parquet")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ValueError, match=r"pip install 'headway\[data\]'"):
         read(path=tmp_path / "a.parquet")
@@ -340,6 +345,23 @@ def test_plural_forms_of_a_compiled_catalog_meet_the_source_that_they_translate(
     made.append(polib.POEntry(msgid="file", msgid_plural="files", msgstr_plural=forms))
     made.save_as_mofile(str(tmp_path / "a.mo"))
     assert read(path=tmp_path / "a.mo")[0] == PLURALS[rule]
+
+
+def test_wrong_counts_of_plural_forms_in_a_compiled_catalog_are_all_told(tmp_path: Path) -> None:
+    made = polib.POFile()
+    made.metadata = {"Content-Type": "text/plain; charset=UTF-8", "Plural-Forms": "nplurals=3; plural=n>2;"}
+    for name, forms in (("a", 1), ("b", 4), ("c", 3)):
+        made.append(polib.POEntry(msgid=name, msgid_plural="x", msgstr_plural=dict.fromkeys(range(forms), "y")))
+    path = tmp_path / "a.mo"
+    made.save_as_mofile(str(path))
+    with pytest.raises(ValueError, match="plural forms") as error:
+        read(path=path)
+    said = "plural forms, and the header's Plural-Forms say 3"
+    assert str(error.value).split("\n") == [f'{path}: msgid "a" has 1 {said}', f'{path}: msgid "b" has 4 {said}']
+    made.metadata["Plural-Forms"] = "nplurals=2; plural=n+1;"
+    made.save_as_mofile(str(path))
+    with pytest.raises(ValueError, match=r"a\.mo: the header's Plural-Forms are not valid: nplurals=2; plural=n\+1"):
+        read(path=path)
 
 
 def cues(*lines: tuple[float, float, str]) -> str:

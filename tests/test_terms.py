@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from headway.config import SearchConfig
 from headway.documents.terms import Term, Terms, normalised, occurrences
 from headway.generate.beam import beam_search
-from headway.generate.constrain import Constraint, Vocabulary, demanding
+from headway.generate.constrain import Constraint
+from headway.generate.phrases import Vocabulary, demanding
 from toy_models import ToyModel, random_table
 
 LIST = """\
@@ -127,6 +128,23 @@ def test_all_faults_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
     assert len(told) == len(expected)
     for line, start in zip(told, expected, strict=True):
         assert line.startswith(start)
+
+
+@pytest.mark.parametrize("mark", "\u200b\u200e\u200f\u202b\u2067\ufeff")
+def test_marks_around_a_form_are_no_part_of_it_and_alone_are_nothing(tmp_path: Path, mark: str) -> None:
+    terms = load(tmp_path, f"{mark}שלום{mark}\t{mark}Frieden | {mark} Hallo{mark}\nבית\t{mark}!Heim\n")
+    assert asked(terms, "שלום בית") == [("שלום", ["must be 'Frieden' or 'Hallo'"]), ("בית", ["must not be 'Heim'"])]
+    told = refused(tmp_path, f"house\t{mark}\n{mark} \tHaus\na\tb|{mark}\n")
+    assert [line[:20] for line in told] == ["line 1: its target i", "line 2: its source i", "line 3: its target h"]
+
+
+def test_a_form_that_begins_with_a_combining_mark_is_told(tmp_path: Path) -> None:
+    told = refused(tmp_path, "e\t\u0301\n\u05b8a\tb|\u0301c\nकि\té\u0323\n")
+    assert [line.partition(",")[0] for line in told] == [
+        "line 1: its target begins with U+0301",
+        "line 2: its source begins with U+05B8",
+        "line 2: its target begins with U+0301",
+    ]
 
 
 def test_many_faults_are_counted(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.formats.kinds import KINDS, document_class
+from headway.formats.kinds import KINDS, read_document
 from headway.formats.segment import Document, Edit, Segment, splice
 from headway.text.codes import Code, Parts, codes, joined, plain
 
@@ -21,9 +21,7 @@ NASTY = "Ä \"q\" 's' \\n \\ & < > ]]> *a* _b_ `c` [d](e) %% {x} 日本語 של�
 
 
 def document(path: Path, data: bytes | None = None) -> Document:
-    made = document_class(path)
-    assert made is not None, path
-    return made(path.read_bytes() if data is None else data, path.name, SOURCE, TARGET)
+    return read_document(path.read_bytes() if data is None else data, path.name, SOURCE, TARGET)
 
 
 def name_of(path: Path) -> str:

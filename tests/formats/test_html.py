@@ -282,6 +282,47 @@ def test_cdata_is_text_in_xhtml_and_is_written_as_text() -> None:
     assert sources("<script/><p>a</p><title/>b", "a.xhtml") == [("a",), ("b",)]
 
 
+BOMB = '<!DOCTYPE html [\n<!ENTITY a "ha"><!ENTITY b SYSTEM "file:///etc/passwd"><!ENTITY c "&a;&a;">]>\n'
+
+
+def test_entities_are_neither_expanded_nor_fetched_and_are_told() -> None:
+    told = {"an entity is declared, and its text is not translated": ["line 2"] * 3}
+    for name in ("a.xhtml", "a.html"):  # in HTML such a declaration declares nothing
+        page = HTML(f"{BOMB}<p>x &a; &b; &c; y</p>".encode(), name)
+        assert [plain(segment.source) for segment in page.segments()] == ["x &a; &b; &c; y"]
+        assert page.skipped.places == (told if name == "a.xhtml" else {})
+    assert written(f"{BOMB}<p>x</p>", ("y",), name="a.xhtml") == f"{BOMB}<p>y</p>".encode()
+
+
+@pytest.mark.parametrize(
+    ("body", "told", "line"),
+    [
+        ("<p>a <b>b <i>c</b> d</i></p>", "mismatched tag", 2),
+        ("\n<p>a", "no element found", 3),
+        ("<p>a & b</p>", "not well-formed", 2),
+        ("<p>a</p>\n<p>b</p>", "junk after document element", 3),
+        (f"<p a='{'&lol;' * 9}'>a</p>", "undefined entity", 2),
+    ],
+)
+def test_xhtml_that_is_no_xml_is_read_as_html_and_told(body: str, told: str, line: int) -> None:
+    page = HTML(f'<?xml version="1.0"?>\n{body}'.encode(), "a.xhtml")
+    assert list(page.segments()) != []
+    [(reason, places)] = page.skipped.places.items()
+    assert reason.startswith(f"is no well-formed XML ({told}")
+    assert places == [f"line {line}"]
+
+
+def test_xhtml_that_is_xml_is_not_told_of() -> None:
+    for head in (
+        "",
+        "<!DOCTYPE html>",
+        '<!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.0 Strict//EN" "http://localhost:1/a.dtd">',
+    ):
+        page = HTML(f"{head}<p>{'a&nbsp;b' if 'PUBLIC' in head else 'é'}</p>".encode(), "a.xhtml")
+        assert len(list(page.segments())) == 1
+        assert page.skipped.places == {}
+
+
 @pytest.mark.parametrize("text", ["a\0b", "\ud800", "\x07"])
 def test_a_character_that_html_cannot_hold_is_refused(text: str) -> None:
     with pytest.raises(FormatError, match=r"a\.html: line 1: U\+"):

@@ -378,7 +378,7 @@ REFUSED = {
         'msgid "a"\nmsgstr "ä"\n'.encode("latin-1"),
         ["line 2, byte 9.*0xE4 is not UTF-8.*declares no"],
     ),
-    "UTF-16": ('msgid "a"\nmsgstr "ä"\n'.encode("utf-16"), ["line 1, byte 1 of the line: 0xFF is not UTF-8"]),
+    "UTF-16": ('msgid "a"\nmsgstr "ä"\n'.encode("utf-16"), ["is UTF-16, or no text. Convert the file to UTF-8"]),
     "a mark of another": ("\ufeff" + HEADER.format("ISO-8859-1", ENGLISH), ["ISO-8859-1.*byte order mark"]),
 }
 
@@ -392,6 +392,22 @@ def test_what_is_no_po_is_refused_with_place_and_remedy_all_faults_at_once(
     message = str(caught.value)
     assert all(line.startswith("x.po: ") for line in message.split("\n"))
     assert [fault for fault in faults if not re.search(fault, message)] == []
+
+
+@pytest.mark.parametrize(
+    ("data", "lines"),
+    [
+        (HEADER.format("UTF-8", ENGLISH) + 'msgid "a"\nmsgstr "ä"\n\nmsgid "b"\nmsgstr "ö"\n', [5, 8]),
+        (HEADER.format("UTF-8", ENGLISH) + '# ä\nmsgid "ä"\nmsgid_plural "a"\nmsgstr[0] "ä"\nmsgstr[1] ""', [4, 5, 7]),
+        ('msgid "a\nmsgstr ""\n\nmsgid "b"\nmsgstr "\n\nmsgid "c"\nmsgstr ""', [1, 5]),
+        ('msgid "a"\nmsgtsr "x"\n\nmsgid "b"\nmsgstr ""\n\nmsgid "c"', [2, 7]),
+        ('rubbish\n\nmsgid "a"\nmsgstr ""\n\nmsgid "b"\n', [1, 6]),
+    ],
+)
+def test_a_line_that_cannot_be_read_is_one_fault_and_brings_no_others(data: str, lines: list[int]) -> None:
+    with pytest.raises(FormatError) as caught:
+        list(po(data.encode("latin-1")).segments())
+    assert [int(re.match(r"line (\d+)", fault)[1]) for fault in caught.value.faults] == lines  # pyright: ignore
 
 
 def test_many_faults_are_told_up_to_a_limit() -> None:

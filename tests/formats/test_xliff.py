@@ -329,6 +329,10 @@ def test_a_file_without_a_version_is_of_that_of_its_namespace(version: str) -> N
             ["line 2, unit 1: line 2 has the same id", "line 4, column 3: is no well-formed XML: mismatched tag"],
         ),
         (
+            two('<segment id="s"><source>a</source></segment>\n<segment><source>b</source></segment>\n' * 2),
+            ["line 4, unit u, segment s: segment 1 of this unit has the same id. Give each its own"],
+        ),
+        (
             one('<trans-unit id="1" maxwidth="wide" size-unit="char"><source>a</source><target/></trans-unit>'),
             ["line 2, unit 1: maxwidth is 'wide'. Make it a whole number"],
         ),

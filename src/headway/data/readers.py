@@ -12,10 +12,10 @@ import json
 import re
 import tempfile
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from gettext import c2py
 from itertools import takewhile
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
@@ -25,10 +25,12 @@ from typing import Any, NamedTuple
 import polib
 
 from headway.config import CorpusConfig, DataConfig
-from headway.data.corpus import Faults, opened, stream_lines, stream_pairs
+from headway.data.corpus import HEAD, UTF16, Faults, opened, stream_lines, stream_pairs
+from headway.data.corpus import kind as kind_of_bytes
 from headway.data.pair import Pair
 from headway.data.tally import Tally
 from headway.formats.kinds import document_class
+from headway.formats.po import plural_rule
 from headway.formats.segment import Buffer, Document, Segment
 from headway.formats.subtitles import Subtitles
 from headway.strict import nearest
@@ -274,7 +276,7 @@ def read_jsonl(part: Part, tally: Tally) -> Iterator[Pair]:
     path, faults = part.paths[0], Faults(part.paths[0], "lines are at fault")
     for number, line in enumerate(stream_lines(path), 1):
         try:
-            record = json.loads(line)
+            record = json.loads(line, object_pairs_hook=once)
             source, target = sides_of(part, record)
         except (ValueError, RecursionError) as error:
             faults.add(f"{path}: line {number}: {error}")
@@ -282,6 +284,15 @@ def read_jsonl(part: Part, tally: Tally) -> Iterator[Pair]:
         if not faults.told:
             yield made(part, number, source, target)
     faults.tell()
+
+
+def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A record of these keys and values. Raises ValueError for a key that is there twice."""
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        [(key, count)] = Counter(key for key, _ in pairs).most_common(1)
+        raise ValueError(f'"{key}" is there {count} times: keep one')
+    return record
 
 
 def sides_of(part: Part, record: Any) -> list[str]:
@@ -316,6 +327,8 @@ def read_parquet(part: Part, tally: Tally) -> Iterator[Pair]:
             known = [file.schema.column(number).path for number in range(len(file.schema))]
             if missing := [name for name in names if name not in known]:
                 raise ValueError(f'{path}: no column "{missing[0]}"; {nearest(missing[0], known)}')
+            if doubled := [name for name in names if known.count(name) > 1]:
+                raise ValueError(f'{path}: two columns of the name "{doubled[0]}": rename one')
             records = (record for batch in file.iter_batches(10_000, columns=names) for record in batch.to_pylist())
             for number, record in enumerate(records, 1):
                 try:
@@ -335,7 +348,8 @@ def read_parquet(part: Part, tally: Tally) -> Iterator[Pair]:
 
 @contextmanager
 def mapped(path: Path) -> Iterator[Buffer]:
-    """The bytes of a file as a map; those of a .gz unpacked into a temporary file. Raises ValueError for none."""
+    """The bytes of a file as a map; those of a .gz unpacked into a temporary file. Raises ValueError for none, and for
+    an archive or image, whatever its name."""
     with opened(path) as stream, tempfile.TemporaryFile() as unpacked:
         if path.suffix == ".gz":
             copyfileobj(stream, unpacked)
@@ -343,7 +357,10 @@ def mapped(path: Path) -> Iterator[Buffer]:
         file = unpacked if path.suffix == ".gz" else stream
         if not file.seek(0, 2):
             raise ValueError(f"{path}: is empty. Was it written to the end, and is it the right file?")
-        yield mmap(file.fileno(), 0, access=ACCESS_READ)
+        data = mmap(file.fileno(), 0, access=ACCESS_READ)
+        if (told := kind_of_bytes(data[:HEAD])) not in (None, UTF16):  # which XML and HTML may well be
+            raise ValueError(f"{path}: {told}")
+        yield data
 
 
 def opened_document(part: Part, path: Path, data: Buffer) -> Document:
@@ -431,27 +448,32 @@ def seconds(text: str) -> float:
 
 def read_mo(part: Part, tally: Tally) -> Iterator[Pair]:
     """Compiled gettext catalogs, by polib: finished translations only, a pair for each plural form."""
-    path = part.paths[0]
+    path, faults = part.paths[0], Faults(part.paths[0], "entries are at fault")
     with mapped(path) as data, tempfile.NamedTemporaryFile(suffix=".mo") as copy:
         copy.write(data)
         copy.flush()
         try:
             catalog = polib.mofile(copy.name)
-            forms = re.search(r"plural=([^;]+)", catalog.metadata.get("Plural-Forms", ""))
-            one = c2py(forms[1])(1) if forms else 0
+            rule, doubts = plural_rule(catalog.metadata.get("Plural-Forms", ""))
         except Exception as error:  # polib raises what its parts raise, struct's and UnicodeDecodeError among them
             raise ValueError(f"{path}: is damaged or no .mo file ({error}). Name the .po that it came from") from error
-    number = 0
+    number, (wanted, one) = 0, rule or (0, 0)
     for entry in catalog:
-        several = entry.msgid_plural and entry.msgstr_plural
-        for form, target in sorted((entry.msgstr_plural if several else {-1: entry.msgstr}).items()):
+        several = entry.msgstr_plural if entry.msgid_plural else {}
+        if several and doubts:
+            faults.add(f"{path}: {doubts.pop()}")
+        elif several and len(several) != (wanted or len(several)):
+            told = f"has {len(several)} plural forms, and the header's Plural-Forms say {wanted}"
+            faults.add(f'{path}: msgid "{entry.msgid[:40]}" {told}')
+        for form, target in sorted((several or {-1: entry.msgstr}).items()):
             number += 1
             source = entry.msgid_plural if several and (form != one or len(several) == 1) else entry.msgid
             place = f'msgid "{entry.msgid[:40]}"' + (f", form {form}" if several else "")
-            if target:
-                yield Pair(joined([source]), (target,), part.corpus, number, place)
-            else:
+            if not target:
                 tally.add("untranslated", part.place(number, place))
+            elif not faults.told:
+                yield Pair(joined([source]), (target,), part.corpus, number, place)
+    faults.tell()
 
 
 READERS: dict[str, Callable[[Part, Tally], Iterator[Pair]]] = {

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
 
-from headway.text.codes import Parts, differences, plain
+from headway.text.codes import Parts, differences, marks, plain
 from headway.text.segment import CODE
 
 Severity = Literal["error", "warning"]
@@ -34,13 +34,14 @@ class Finding:
 @dataclass(frozen=True)
 class Texts:
     """What a rule sees. Languages are primary subtags (`de`), or "" where unknown; most: the greatest length allowed in
-    characters."""
+    characters; marker: of accelerators, None where unknown, "" where there are none."""
 
     source_parts: Parts
     target_parts: Parts
     source_language: str = ""
     target_language: str = ""
     most: int | None = None
+    marker: str | None = None
 
     @cached_property
     def source(self) -> str:
@@ -79,6 +80,40 @@ def characters(texts: Texts) -> Said:
 
 
 BROKEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffd\ue000-\uf8ff\ufdd0-\ufdef\ufffe\uffff]")
+
+
+def accelerators(texts: Texts) -> Said:
+    """The source has one accelerator, and the translation has not. Where the marker is unknown, it is the first that a
+    short source shows: before a word, or before a small letter in one (`E_xit`), so that `Q&A` and `~5` show none."""
+    if texts.marker == "":
+        return
+    for marker in [texts.marker] if texts.marker else MARKERS:
+        ours, theirs = keys(texts.source, marker), keys(texts.target, marker)
+        if len(ours) == 1 and (texts.marker or shows(texts.source, ours[0])):
+            if len(theirs) != 1:
+                had = f"{len(theirs)} accelerators" if theirs else "no accelerator"
+                yield f"{had}, the source has `{marker}{letter_of(ours[0])}`", theirs[1].span() if theirs else None
+            return
+
+
+MARKERS = "&_~"
+LONGEST = 60
+"""Characters of a label; what is longer is prose."""
+
+
+def keys(text: str, marker: str) -> list[re.Match[str]]:
+    """The accelerators of a text."""
+    return [match for match in marks(marker).finditer(text) if letter_of(match)]
+
+
+def letter_of(key: re.Match[str]) -> str | None:
+    return key["before"] or key["behind"]
+
+
+def shows(text: str, key: re.Match[str]) -> bool:
+    """Is this an accelerator beyond doubt, by its text alone?"""
+    letter, within = letter_of(key) or "", text[: key.start()][-1:].isalnum()
+    return len(text) <= LONGEST and letter.isalpha() and (bool(key["behind"]) or not within or letter.islower())
 
 
 def length(texts: Texts) -> Said:
@@ -212,8 +247,8 @@ def unbalanced(text: str) -> Iterator[int]:
 
 
 def quotes(texts: Texts) -> Said:
-    for marks in ('"', "“”„‟«»「」『』"):
-        odd = [sum(map(text.count, marks)) % 2 for text in (texts.source, texts.target)]
+    for signs in ('"', "“”„‟«»「」『』"):
+        odd = [sum(map(text.count, signs)) % 2 for text in (texts.source, texts.target)]
         if odd == [0, 1]:
             yield "a quotation mark has no partner", None
 
@@ -302,6 +337,7 @@ RULES = {
     "empty": Rule("error", "there is a translation", empty),
     "codes": Rule("error", "tags and placeholders are kept", codes),
     "characters": Rule("error", "no broken characters", characters),
+    "accelerator": Rule("warning", "one accelerator where the source has one", accelerators),
     "length": Rule("error", "no longer than the file allows", length),
     "ratio": Rule("warning", "about as long as the source", ratio),
     "numbers": Rule("warning", "numbers are kept", numbers),
@@ -325,15 +361,18 @@ def check(
     source_language: str | None = None,
     target_language: str | None = None,
     most: int | None = None,
+    marker: str | None = None,
     terms: Callable[[Parts, Parts], Iterable[Finding]] | None = None,
 ) -> list[Finding]:
     """What looks wrong with a translation, in the order of RULES; of an empty one, that it is empty.
 
-    Languages (`de`, `pt-BR`) let some rules see more. most: greatest length in characters that the file allows. terms:
-    gives further findings, such as those of a term list (`headway.documents.terms`), of the rule "terms".
+    Languages (`de`, `pt-BR`) let some rules see more. most: greatest length in characters that the file allows. marker:
+    what marks accelerators in the file (`&`); "" where nothing does, as on a page; None where it is not known, then
+    each text is judged alone. terms: gives further findings, such as those of a term list (`headway.documents.terms`),
+    of the rule "terms".
     """
     one, two = (re.split("[-_]", language or "")[0].lower() for language in (source_language, target_language))
-    texts = Texts(source, target, one, two, most)
+    texts = Texts(source, target, one, two, most, marker)
     if none := [Finding("empty", "error", *said) for said in empty(texts)]:
         return none
     found = [Finding(name, rule.severity, *said) for name, rule in RULES.items() for said in rule.says(texts)]

@@ -11,7 +11,7 @@ two columns, source and target. A first line made of names below, source and tar
 
 A form is found where it stands as whole words, in any Unicode normal form, the longest first; in scripts without spaces
 between words, anywhere. `check` looks at finished texts with `str.find`; its twin is the automaton of
-`headway.generate.constrain`, which `constraint` gives to a search.
+`headway.generate.phrases`, which `constraint` gives to a search.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any, Literal, NamedTuple, Self
 from unicodedata import category, combining, is_normalized, normalize
 
 from headway.data.corpus import read_lines
-from headway.generate.constrain import Phrase, boundary, same
+from headway.generate.phrases import Phrase, boundary, same
 
 Kind = Literal["use", "avoid", "keep"]
 Span = tuple[int, int]
@@ -35,6 +35,8 @@ Span = tuple[int, int]
 COLUMNS = ("source", "target", "kind", "case", "note")
 KINDS: dict[str, Kind] = {"": "use", "use": "use", "avoid": "avoid", "keep": "keep"}
 CASES = {"": False, "no": False, "yes": True}
+INVISIBLE = "\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff"
+"""Marks of direction and of no width, which a table may hold around its texts: they are no part of a form."""
 SHOWN = 20
 """Faults of one list that are shown in full; the rest are counted."""
 
@@ -278,11 +280,11 @@ def _read(number: int, cells: list[str], header: Sequence[str]) -> tuple[Term | 
         if row[column].lower() not in values:
             known = ", ".join(value for value in values if value)
             faults.append(f"{where}: {column} is {row[column]!r}: write one of {known}, or nothing")
-    kind, sides = KINDS.get(row["kind"].lower(), "use"), {"source": row["source"].split("|")}
-    targets = row["target"].split("|")
-    marked = [form.strip().startswith("!") for form in targets]
+    kind, sides = KINDS.get(row["kind"].lower(), "use"), {"source": _forms(row["source"])}
+    targets = _forms(row["target"])
+    marked = [form.startswith("!") for form in targets]
     if not row["kind"] and any(marked):
-        kind, targets = "avoid", [form.strip().removeprefix("!") for form in targets]
+        kind, targets = "avoid", _forms("|".join(form.removeprefix("!") for form in targets))
         if not all(marked):
             faults.append(f"{where}: some forms of the target have a `!` and some have not: give them two lines")
     elif kind == "avoid" and any(marked):
@@ -290,17 +292,29 @@ def _read(number: int, cells: list[str], header: Sequence[str]) -> tuple[Term | 
     sides["target"] = targets if kind != "keep" or row["target"] else sides["source"]
     clean: dict[str, tuple[str, ...]] = {}
     for side, forms in sides.items():
-        clean[side] = tuple(dict.fromkeys(map(spaced, forms)))
-        if not all(clean[side]):
-            told = "is empty" if not any(clean[side]) else "has an empty form, beside a `|`"
-            faults.append(f"{where}: its {side} {told}: write what is meant, or remove the line")
-        if odd := [char for char in "".join(clean[side]) if char == "\ufffd" or category(char) == "Cc"]:
-            faults.append(f"{where}: its {side} holds U+{ord(odd[0]):04X}, which is no text: remove it")
+        clean[side] = tuple(dict.fromkeys(forms))
+        faults += [f"{where}: its {side} {told}" for told in _wrong(clean[side])]
     if kind == "keep" and set(clean["source"]) != set(clean["target"]):
         faults.append(f"{where}: what is kept has no target but itself: leave the target empty, or make the kind `use`")
     if faults:
         return None, faults
     return Term(clean["source"], clean["target"], kind, CASES[row["case"].lower()], row["note"], number), []
+
+
+def _wrong(forms: Sequence[str]) -> Iterator[str]:
+    """What is wrong with the forms of a side."""
+    if not all(forms):
+        told = "has an empty form, beside a `|`" if any(forms) else "is empty"
+        yield f"{told}: write what is meant, or remove the line"
+    if odd := [char for char in "".join(forms) if char == "\ufffd" or category(char) == "Cc"]:
+        yield f"holds U+{ord(odd[0]):04X}, which is no text: remove it"
+    if stray := [form[0] for form in forms if form and category(form[0])[0] == "M"]:
+        yield f"begins with U+{ord(stray[0]):04X}, a mark on a letter: write that letter too"
+
+
+def _forms(cell: str) -> list[str]:
+    """The forms of a cell, without what is invisible around them."""
+    return [spaced(form).strip(f"{INVISIBLE} ") for form in cell.split("|")]
 
 
 def _contradictions(asked: dict[_Form, list[Term]]) -> Iterator[str]:

@@ -1,7 +1,8 @@
 r"""HTML and XHTML: one segment for each run of text between block-level tags.
 
 No tree is built: a scanner finds the tags as the tokenizer of the HTML standard does
-(https://html.spec.whatwg.org/#tokenization), and all else stays where it is. Unclosed and crossing tags are no fault.
+(https://html.spec.whatwg.org/#tokenization), and all else stays where it is. Unclosed and crossing tags are no fault;
+of XHTML, `skipped` tells where it is no XML, and of entities, which are neither expanded nor fetched.
 Inline tags are codes; so are comments and the expressions of template languages (`{{ x }}`, `{% if %}`, `<?php ?>`),
 which are kept letter by letter. Attributes are not translated, nor is what an element in KEPT holds, nor what says
 `translate="no"` or is of the class `notranslate` (a `translate="yes"` within does not count). Tags that wrap a whole
@@ -17,6 +18,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from html import unescape
 from typing import Literal, NamedTuple
+from xml.parsers import expat
 
 from headway.formats.segment import Document, Edit, FormatError, Segment, Skipped
 from headway.text.codes import Code, Part, Parts, joined, plain
@@ -138,6 +140,8 @@ class HTML(Document):
             if inner := trimmed(run)[1]:
                 (line, start), (_, end) = places.at(inner[0].start), places.at(inner[-1].end)
                 yield Segment(f"line {line}", parts_of(inner), slot=(start, end))
+        for told, line in doubts(text) if xml else ():
+            self.skipped.add(told, f"line {line}")
         for mark in unclosed:
             line, begin = text.count("\n", 0, mark.start) + 1, text[mark.start : min(mark.end, mark.start + 30)]
             self.skipped.add(f"{begin} is never closed, and nothing behind it is translated", f"line {line}")
@@ -223,6 +227,19 @@ def runs(text: str, xml: bool, unclosed: list[Mark]) -> Iterator[list[Piece]]:
             side = mark.kind if mark.kind in ("open", "close") else "alone"
             run.append(Piece(mark.start, mark.end, Code(raw, side, markup=True), mark.kind == "template"))
     yield run
+
+
+def doubts(text: str) -> Iterator[tuple[str, int]]:
+    """What an XML parser says against a text, and in which lines."""
+    parser, declared = expat.ParserCreate("UTF-8"), []
+    parser.DefaultHandler = lambda _: None  # with it, no entity is expanded
+    parser.EntityDeclHandler = lambda *_: declared.append(parser.CurrentLineNumber)
+    try:
+        parser.Parse(text.encode(), True)
+    except expat.ExpatError as error:
+        told = expat.ErrorString(error.code)
+        yield f"is no well-formed XML ({told}): its tags are kept as they are", error.lineno
+    yield from (("an entity is declared, and its text is not translated", line) for line in declared)
 
 
 def is_kept(raw: str) -> bool:

@@ -1,8 +1,12 @@
-"""The kinds of files by their suffixes: the one table that knows them all. A kind is imported when it is asked for."""
+"""The kinds of files by their suffixes: the one table that knows them all. A kind is imported when it is asked for.
+
+A file of another name is plain text, which `headway.formats.lines` reads.
+"""
 
 from importlib import import_module
 from pathlib import Path
 
+from headway.formats.lines import Lines
 from headway.formats.segment import Buffer, Document
 
 KINDS = {
@@ -32,8 +36,5 @@ def document_class(path: str | Path) -> type[Document] | None:
 
 
 def read_document(data: Buffer, name: str, source: str | None = None, target: str | None = None) -> Document:
-    """The document that these bytes of a file called `name` are. Raises KeyError for a kind that is none of ours."""
-    made = document_class(name)
-    if made is None:
-        raise KeyError(name)
-    return made(data, name, source, target)
+    """The document that these bytes of a file called `name` are."""
+    return (document_class(name) or Lines)(data, name, source, target)

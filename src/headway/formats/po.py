@@ -85,6 +85,7 @@ class Entry:
     last: str = ""  # the last keyword, `msgstr[` for all plural forms
     eol: bytes = b"\n"
     start: int = 0  # of the line of the first keyword
+    damaged: bool = False  # a line of it cannot be read: what seems to be missing may stand there, and is no fault
 
     def value(self, keyword: str) -> str | None:
         return "".join(self.texts[keyword].pieces) if keyword in self.texts else None
@@ -140,9 +141,11 @@ class PO(Document):
             if isinstance(entry, str):
                 faults.append(entry)
             else:
+                if entry.damaged:
+                    continue
                 faults += repeated(entry, seen, first=not number)
                 if entry.is_header:
-                    rule, doubts = plural_rule(entry)
+                    rule, doubts = declared_rule(entry)
                     self.marker = accelerator_marker(entry)
                 elif "msgid_plural" in entry.texts:
                     faults += doubts + miscounted(entry, rule)
@@ -199,7 +202,9 @@ class PO(Document):
     @cached_property
     def codec(self) -> str:
         codec, fault = self.charset or "utf-8", None
-        if not is_ascii_compatible(codec):
+        if self.data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            fault = "is UTF-16, or no text"
+        elif not is_ascii_compatible(codec):
             fault = (
                 f"the header declares the charset {codec!r}, which is not known here, or not one of bytes like ASCII's"
             )
@@ -240,14 +245,10 @@ def entries(data: Buffer, codec: str, hint: str) -> Iterator[Entry | str]:
     byte."""
     entry = Entry()
     for number, start, raw in lines(data):
-        try:
-            line = raw.decode(codec).strip(SPACE + "\n")
-        except UnicodeDecodeError as error:
-            yield f"line {number}, byte {error.start + 1} of the line: 0x{raw[error.start]:02X} {hint}"
-            continue
+        line, fault = decoded(raw, codec, hint)
         if line.startswith("#"):
             if entry.texts:
-                yield entry if entry.complete else unfinished(entry, f"a comment in line {number}")
+                yield from ended(entry, f"a comment in line {number}")
                 entry = Entry()
             if line.startswith("#~"):
                 entry = Entry()
@@ -255,16 +256,36 @@ def entries(data: Buffer, codec: str, hint: str) -> Iterator[Entry | str]:
                 mark, stop = start + raw.index(b"#"), start + len(raw.rstrip())
                 entry.comments.append(Comment(line, start, mark, stop, start + len(raw)))
         elif line:
-            told = LINE.fullmatch(line)
-            if told is None:
-                yield f"line {number}: is no line of a PO file. Look for a missing quote, or one without a backslash"
-                continue
+            told = LINE.match(line)
+            assert told is not None  # at least with nothing
+            if told.end() < len(line) and not fault:
+                fault = ": is no line of a PO file. Look for a missing quote, or one without a backslash"
             if told[1] in ("msgctxt", "msgid") and entry.complete:
                 yield entry
                 entry = Entry()
+            entry.damaged |= bool(fault)
             yield from take(entry, told, number, start, raw, codec)
+        if fault:
+            yield f"line {number}{fault}"
     if entry.texts:
-        yield entry if entry.complete else unfinished(entry, "the end of the file")
+        yield from ended(entry, "the end of the file")
+
+
+def decoded(raw: bytes, codec: str, hint: str) -> tuple[str, str]:
+    """A line without the white space around it, and what is wrong with its bytes, or "" where nothing is."""
+    try:
+        return raw.decode(codec).strip(SPACE + "\n"), ""
+    except UnicodeDecodeError as error:
+        fault = f", byte {error.start + 1} of the line: 0x{raw[error.start]:02X} {hint}"
+        return raw.decode(codec, "replace").strip(SPACE + "\n"), fault
+
+
+def ended(entry: Entry, end: str) -> Iterator[Entry | str]:
+    """The entry, or the fault that it has no translation."""
+    if entry.complete:
+        yield entry
+    elif not entry.damaged:
+        yield f"line {next(iter(entry.texts.values())).line}: an entry without msgstr, cut short by {end}"
 
 
 def lines(data: Buffer) -> Iterator[tuple[int, int, bytes]]:
@@ -281,7 +302,8 @@ def take(entry: Entry, told: re.Match[str], number: int, start: int, raw: bytes,
     """Put one line with a keyword, with quoted text or with both into an entry. Gives the faults."""
     faults = begin(entry, told, number, start, raw) if told[1] else []
     if not entry.texts:
-        return [f"line {number}: a quoted text without a keyword (msgid, msgstr) before it"]
+        lacking = f"line {number}: a quoted text without a keyword (msgid, msgstr) before it"
+        return [] if entry.damaged else [lacking]
     text = next(reversed(entry.texts.values()))
     if told[3]:
         # All before the first quote is ASCII, and only spaces stand behind the last: characters are bytes there.
@@ -298,7 +320,7 @@ def take(entry: Entry, told: re.Match[str], number: int, start: int, raw: bytes,
 
 
 def begin(entry: Entry, told: re.Match[str], number: int, start: int, raw: bytes) -> list[str]:
-    """Begin the text of a keyword. Gives the faults."""
+    """Begin the text of a keyword. Gives the faults; none of an entry that is damaged, which cannot be judged."""
     kind, keyword, faults = told[1], told[1], []
     if told[2] is not None:
         kind, keyword = f"{told[1]}[", f"{told[1]}[{int(told[2])}]"
@@ -309,12 +331,7 @@ def begin(entry: Entry, told: re.Match[str], number: int, start: int, raw: bytes
     if not entry.texts:
         entry.start, entry.eol = start, b"\r\n" if raw.endswith(b"\r\n") else b"\n"
     entry.last, entry.texts[keyword] = kind, Text(number)
-    return faults
-
-
-def unfinished(entry: Entry, end: str) -> str:
-    line = next(iter(entry.texts.values())).line
-    return f"line {line}: an entry without msgstr, cut short by {end}"
+    return [] if entry.damaged else faults
 
 
 def unescaped(text: str, codec: str) -> str:
@@ -355,12 +372,19 @@ def accelerator_marker(header: Entry) -> str:
     return told[1] if told else ""
 
 
-def plural_rule(header: Entry) -> tuple[tuple[int, int] | None, list[str]]:
-    """How many plural forms there are and which the number 1 takes, and faults; None where the header does not say."""
+def declared_rule(header: Entry) -> tuple[tuple[int, int] | None, list[str]]:
+    """`plural_rule` of a header, its faults with their line."""
     told = re.search(r"^Plural-Forms:[ \t]*(.*)$", header.value("msgstr") or "", re.I | re.M)
-    if told is None or not told[1].strip() or "INTEGER" in told[1] or "EXPRESSION" in told[1]:
+    rule, faults = plural_rule(told[1] if told else "")
+    return rule, [f"line {header.texts['msgid'].line}: {fault}" for fault in faults]
+
+
+def plural_rule(told: str) -> tuple[tuple[int, int] | None, list[str]]:
+    """How many plural forms there are and which the number 1 takes, by a header's Plural-Forms, and faults; None where
+    it does not say."""
+    if not told.strip() or "INTEGER" in told or "EXPRESSION" in told:
         return None, []
-    fields = re.fullmatch(r"nplurals\s*=\s*([0-9]{1,3})\s*;\s*plural\s*=\s*([^;]+);?\s*", told[1])
+    fields = re.fullmatch(r"nplurals\s*=\s*([0-9]{1,3})\s*;\s*plural\s*=\s*([^;]+);?\s*", told)
     try:
         if fields is None:
             raise ValueError
@@ -369,9 +393,7 @@ def plural_rule(header: Entry) -> tuple[tuple[int, int] | None, list[str]]:
             raise ValueError
     except (ValueError, ArithmeticError, RecursionError):
         remedy = "Write it like nplurals=2; plural=n != 1; with a value below nplurals for every n"
-        return None, [
-            f"line {header.texts['msgid'].line}: the header's Plural-Forms are not valid: {told[1]}. {remedy}"
-        ]
+        return None, [f"the header's Plural-Forms are not valid: {told}. {remedy}"]
     return (forms, one), []
 
 

@@ -152,8 +152,12 @@ class XLIFF(Document):
         told = "\n".join(note.text().strip() for note in notes)
         if self.version is ONE:
             yield from self.segment(unit, unit, place, told, faults)
+        there: dict[str, int] = {}
         for number, holder in enumerate(unit.all("segment") if self.version is TWO else [], 1):
-            where = f"line {holder.line}, unit {name}, segment {holder.attributes.get('id', number)}"
+            which = holder.attributes.get("id", "")
+            where = f"line {holder.line}, unit {name}, segment {which or number}"
+            if which and there.setdefault(which, number) != number:
+                faults.append(f"{where}: segment {there[which]} of this unit has the same id. Give each its own")
             yield from self.segment(unit, holder, where, told, faults)
 
     def segment(self, unit: Element, holder: Element, place: str, notes: str, faults: list[str]) -> Iterator[Segment]:
