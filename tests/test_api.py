@@ -8,9 +8,10 @@ import torch
 
 import headway as package
 from conftest import Toy
-from headway import api
+from headway import api, training
+from headway.build import build
 from headway.checkpoint import read_tensors
-from headway.config import LearnedConfig, PowerConfig, SearchConfig
+from headway.config import BPEConfig, LearnedConfig, PowerConfig, SearchConfig
 from headway.data.batch import Examples, Loader
 from headway.data.corpus import read_pairs
 from headway.data.encode import Encoder
@@ -18,11 +19,13 @@ from headway.data.pair import Pair
 from headway.data.prepare import HELD, KEPT, Corpus
 from headway.data.store import pack
 from headway.data.tally import Tally
+from headway.folder import open_model
 from headway.generate.decode import score_ids, translate_ids
 from headway.generate.lines import cut
 from headway.generate.model import Model, longest_source
+from headway.recipe import load_recipe
 from headway.text.codes import plain
-from headway.text.tokenizer import Tokenizer, TokenizerPair
+from headway.text.tokenizer import EOS, Tokenizer, TokenizerPair
 from headway.train.plan import measure, plan, recipe_for
 
 SEPARATORS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
@@ -65,7 +68,7 @@ def test_a_long_line_is_translated_in_pieces_that_lose_nothing(model: Model, cap
 def test_a_model_with_learned_positions_gets_no_more_than_it_has_places_for(model: Model) -> None:
     def longest(places: int, **search: float) -> int:
         position = LearnedConfig(max_len=places)
-        return longest_source(model.config.model_copy(update={"position": position}), SearchConfig(**search))
+        return longest_source(model.config.model_copy(update={"position": position}), SearchConfig(**search), 512)
 
     assert longest(300, max_ratio=1.0, max_extra=50) == 249
     assert longest(300, max_ratio=0.5, max_extra=50) == 299
@@ -120,8 +123,30 @@ def test_score_names_each_token_and_sums_them(model: Model) -> None:
     assert "".join(score.tokens[:-1]).replace("\u0120", " ").startswith("Zwei")
 
 
+def test_scoring_reads_tags_and_placeholders_as_translation_does(model: Model, monkeypatch) -> None:
+    config = BPEConfig(vocab_size=265, placeholders=2, tags=("2de", "ui"), separator=True)
+    tokenizer = Tokenizer.train(["a"], config)
+    atom, encode = tokenizer.atom, tokenizer.encode
+    module = build(model.config, tokenizer.vocab_size)
+    pair = TokenizerPair(tokenizer, tokenizer)
+    other = Model(module, pair, model.config, model.languages, model.search)
+    given, read = list[tuple[list[int], list[int]]](), list[list[int]]()
+    score = [("Save %s.", "%s sichern, {0}.")]
+    monkeypatch.setattr(
+        "headway.generate.model.score_ids", lambda _, pairs: given.extend(pairs) or [[0.0]] * len(pairs)
+    )
+    other.score(score, ["2de"])
+    source = [atom("<2de>"), *encode("Save "), atom("<x0>"), *encode(".")]
+    assert [(list(x), y) for x, y in given] == [(source, [atom("<x0>"), *encode(" sichern, {0}.")])]
+    monkeypatch.setattr(module, "start", lambda sources: [read.extend(sources), type(module).start(module, sources)][1])
+    other.translate(["Save %s."], beam=1, max_extra=1, tags=["2de"])
+    assert read == [[*source, EOS]]
+    with pytest.raises(ValueError, match="<3fr> is no atom"):
+        other.score(score, ["3fr"])
+
+
 def test_loading_says_where_bits_depend_on_the_neighbours(toy: Toy, monkeypatch, caplog) -> None:
-    monkeypatch.setattr(api, "is_invariant", lambda module, length, beside: False)
+    monkeypatch.setattr("headway.folder.is_invariant", lambda module, length, beside: False)
     api.load(toy.run)
     assert "may depend on what is translated beside it" in caplog.text
 
@@ -155,10 +180,10 @@ def test_what_a_call_leaves_out_is_the_search_of_the_recipe(toy: Toy, tmp_path: 
     model = api.load(tmp_path / "run")
     search = SearchConfig(beam=3, max_extra=2, max_ratio=0.3, stop="exact", penalty=PowerConfig(alpha=1.5))
     assert model.search == search
-    recipe = api.load_recipe(tmp_path / "run" / "recipe.toml")
+    recipe = load_recipe(tmp_path / "run" / "recipe.toml")
     held = Corpus(recipe.data, tmp_path / "store").valid
     pairs = [(plain(pair.source), plain(pair.target)) for pair in held]
-    assert api.scored(model, pairs)["length_ratio"] == scores["length_ratio"]
+    assert training.scored(model, pairs)["length_ratio"] == scores["length_ratio"]
     with pytest.raises(ValueError, match="n_best = 2: a recipe's search gives one"):
         api.train(**files, out=tmp_path / "other", set={**changes, "search.n_best": 2})
 
@@ -208,7 +233,7 @@ def test_a_run_that_is_resumed_gives_what_the_unbroken_run_gives(toy: Toy, tmp_p
     files = {"source": toy.data / "train.en", "target": toy.data / "train.de"}
     api.train(**files, out=tmp_path / "whole", set=changes, quiet=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(api.Validation, "__call__", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(training.Validation, "__call__", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             api.train(**files, out=tmp_path / "broken", set=changes, quiet=True)
     with pytest.raises(ValueError, match="not finished"):
@@ -241,7 +266,7 @@ def test_init_starts_from_the_weights_and_the_tokenizer_of_a_model(toy: Toy, tmp
     old, new = read_tensors(toy.run / "model.safetensors"), read_tensors(tmp_path / "next" / "model.safetensors")
     assert all(torch.allclose(old[name], new[name], atol=1e-6) for name in old)
     assert (tmp_path / "next" / "tokenizer.json").read_bytes() == (toy.run / "tokenizer.json").read_bytes()
-    assert api.load_recipe(tmp_path / "next" / "recipe.toml").tokenizer.path == str(toy.run / "tokenizer.json")
+    assert load_recipe(tmp_path / "next" / "recipe.toml").tokenizer.path == str(toy.run / "tokenizer.json")
     with pytest.raises(ValueError, match=r"tokenizer.vocab_size: --init .* brings its own tokenizer"):
         api.train(**files, out=tmp_path / "other", init=toy.run, set={**changes, "tokenizer.vocab_size": 300})
 
@@ -300,9 +325,9 @@ def test_a_recipe_for_two_files_reads_the_languages_from_their_names(toy: Toy) -
 
 
 def test_measuring_changes_neither_the_weights_nor_the_random_numbers(toy: Toy) -> None:
-    opened = api.open_model(toy.run)
+    opened = open_model(toy.run)
     tokenizer, module = opened.tokenizer, opened.module
-    recipe = api.load_recipe(toy.run / "recipe.toml")
+    recipe = load_recipe(toy.run / "recipe.toml")
     pairs = read_pairs(toy.data / "train.en", toy.data / "train.de")
     placed = [(0, Pair((source,), (target,), number=number)) for number, (source, target) in enumerate(pairs, 1)]
     rows = Encoder(TokenizerPair(tokenizer, tokenizer), 256).rows(placed, Tally(), lambda part, pair: "")
@@ -320,7 +345,7 @@ def test_the_estimate_is_written_into_the_run(toy: Toy) -> None:
 
 
 def test_the_tokenizer_learns_from_the_training_pairs_alone(toy: Toy, tmp_path: Path) -> None:
-    recipe = api.load_recipe(toy.run / "recipe.toml")
+    recipe = load_recipe(toy.run / "recipe.toml")
     corpus = Corpus(recipe.data, tmp_path)
     parts = {
         fate: [(plain(pair.source), plain(pair.target)) for _, pair, of in corpus.read() if of == fate]

@@ -1,7 +1,7 @@
 """The import arrows of the house, read from the source: who may know whom, and who must not know torch.
 
-config, text -> nn -> models -> build, presets, interop -> checkpoint, data -> train | generate
--> evaluate, documents -> api -> serve -> cli
+config, check, text -> nn -> models -> build, presets, interop -> checkpoint, data -> train | generate
+-> evaluate, documents -> folder, training, api -> serve -> terminal, cli
 """
 
 import ast
@@ -14,16 +14,16 @@ ROOT = Path(__file__).parents[1] / "src" / "headway"
 
 # A room may import the rooms before it. Rooms of one line with commas know each other in that order; with `|`, never.
 HOUSE = """
-    strict, allocator, config, text, formats
+    strict, allocator, config, check, text, formats
     nn
     models
     build, presets, recipe, interop
     checkpoint, data
     train | generate
     evaluate, documents
-    api
+    folder, training, api
     serve
-    cli
+    terminal, cli
     __main__
 """
 

@@ -25,6 +25,7 @@ from headway.text.codes import (
     plain,
     put_accelerator,
     shield,
+    shield_as,
     shield_pair,
     unshield,
 )
@@ -345,12 +346,13 @@ def test_a_placeholder_of_no_code_is_shown_and_reported() -> None:
 
 @given(parts_of, parts_of, st.integers(0, 8), st.integers())
 def test_a_pair_shares_its_numbers(source: Parts, target: Parts, most: int, salt: int) -> None:
-    one, two = shield_pair(source, target, most, salt)
+    one, two, three = shield_pair(source, target, most, salt, target)
     ours, theirs = ([part for part in side if isinstance(part, int)] for side in (one, two))
     assert sorted(ours) == sorted(theirs)
     assert len(set(ours)) == len(ours)
     assert all(0 <= number < most for number in ours)
-    assert (one, two) == shield_pair(source, target, most, salt)
+    assert three == two  # a match has the numbers of the codes that it shares
+    assert (one, two, []) == shield_pair(source, target, most, salt)
     common = (Counter((c.key, c.side) for c in codes(source)) & Counter((c.key, c.side) for c in codes(target))).total()
     assert len(ours) == (common if common <= most else 0)
     # Put back, each side is what it was, and a number stands for codes of one key and side.
@@ -381,9 +383,13 @@ def kept_codes(parts: Parts, shielded: list[str | int]) -> list[Code]:
 def test_equal_codes_are_matched_in_order_and_those_of_one_side_are_text() -> None:
     source = (Code("%s"), "a", Code("%s"), Code("%d"))
     target = (Code("%s"), Code("{x}"), Code("%s"))
-    one, two = shield_pair(source, target, 10, 1)
+    one, two, match = shield_pair(source, target, 10, 1, (Code("%d"), Code("%s"), "b", Code("{x}"), Code("%s")))
     assert one == [one[0], "a", one[2], "%d"]
     assert two == [one[0], "{x}", one[2]]
+    assert match == ["%d", one[0], "b{x}", one[2]]
+    named, kept = shield(source, 10)
+    assert named == [0, "a", 1, 2]
+    assert shield_as((Code("%d"), "b", Code("%s"), Code("{x}"), Code("%s")), kept) == [2, "b", 0, "{x}", 1]
 
 
 def test_every_placeholder_is_drawn_alike() -> None:

@@ -7,6 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from contract.tenants import kinds
+from headway.check import check
 from headway.config import (
     AdamConfig,
     AttentionConfig,
@@ -32,7 +33,6 @@ from headway.config import (
     StackConfig,
     TrainConfig,
     WindowConfig,
-    check,
 )
 from headway.strict import MISSING, Fault, show, validate
 

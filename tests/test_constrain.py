@@ -17,19 +17,9 @@ from hypothesis import strategies as st
 
 from headway.config import BPEConfig, PowerConfig, SearchConfig
 from headway.generate.beam import beam_search
-from headway.generate.constrain import (
-    All,
-    Atoms,
-    Constraint,
-    MustAppear,
-    MustNotAppear,
-    Phrase,
-    Prefix,
-    Vocabulary,
-    boundary,
-    folded,
-)
+from headway.generate.constrain import All, Atoms, Constraint, Prefix
 from headway.generate.decode import translate_ids
+from headway.generate.phrases import MustAppear, MustNotAppear, Phrase, Vocabulary, boundary, folded
 from headway.text.tokenizer import Tokenizer
 from test_beam import EOS, NEVER, everything, probabilities, tokens_of
 from toy_models import Prefix as Tokens

@@ -11,7 +11,8 @@ import torch
 
 from conftest import Toy
 from headway import api, cli
-from headway.config import BPEConfig, CleanConfig, ContextConfig, DataConfig, LanguagesConfig, SearchConfig, check
+from headway.check import check
+from headway.config import BPEConfig, CleanConfig, DataConfig, InputConfig, LanguagesConfig, SearchConfig
 from headway.data.encode import Encoder
 from headway.data.prepare import Corpus
 from headway.data.tally import Tally
@@ -124,18 +125,18 @@ def test_training_and_translation_read_what_was_put_together_by_hand(
         assert in_bytes(row.source, bytewise.source) == by_hand(LINES, at, num)
         assert in_bytes(row.target, bytewise.target) == LINES[at].encode()
 
-    context = ContextConfig(num=num, max_len=MOST) if num else None
+    reads = InputConfig(context=num, max_len=MOST)
     for at, line in enumerate(LINES):  # as many before as there are: those farther away change nothing
         model = Ends(bytewise.source.vocab_size)
-        options = {"max_source": 200, "languages": LanguagesConfig(), "context": context, "before": LINES[:at]}
+        options = {"max_source": 200, "languages": LanguagesConfig(), "input": reads, "before": LINES[:at]}
         translate_lines(model, bytewise, [line], SearchConfig(beam=1), Counts(), **options)  # pyright: ignore
         assert [in_bytes(ids, bytewise.source) for ids in model.read] == [by_hand(LINES, at, num)] * bool(line.strip())
 
 
 def test_lines_at_once_or_one_by_one_are_read_alike(bytewise: TokenizerPair) -> None:
-    context, search = ContextConfig(num=2, max_len=MOST), SearchConfig(beam=1)
+    reads, search = InputConfig(context=2, max_len=MOST), SearchConfig(beam=1)
     model = Ends(bytewise.source.vocab_size)
-    options = {"max_source": 200, "languages": LanguagesConfig(), "context": context}
+    options = {"max_source": 200, "languages": LanguagesConfig(), "input": reads}
     translate_lines(model, bytewise, LINES, search, Counts(), **options)  # pyright: ignore
     wanted = {by_hand(LINES, at, 2) for at in range(len(LINES)) if LINES[at].strip()}
     assert {in_bytes(ids, bytewise.source) for ids in model.read} == wanted
@@ -144,9 +145,9 @@ def test_lines_at_once_or_one_by_one_are_read_alike(bytewise: TokenizerPair) -> 
 def test_a_line_in_pieces_has_its_own_pieces_before_each(bytewise: TokenizerPair) -> None:
     model = Ends(bytewise.source.vocab_size)
     options = {"max_source": 20, "languages": LanguagesConfig(source="en")}
-    context = ContextConfig(num=1, max_len=MOST)
+    reads = InputConfig(context=1, max_len=MOST)
     lines = ["Start.", "One man is here. Two men run. A dog."]
-    translate_lines(model, bytewise, lines, SearchConfig(beam=1), Counts(), context=context, **options)  # pyright: ignore
+    translate_lines(model, bytewise, lines, SearchConfig(beam=1), Counts(), input=reads, **options)  # pyright: ignore
     read = {in_bytes(ids, bytewise.source) for ids in model.read}
     # 20 tokens in all: a piece gets the one before it where both fit.
     assert read == {b"Start.", b"One man is here.", b"Two men run.", b"Two men run.\xffA dog."}
@@ -193,7 +194,7 @@ def translator(tokenizers: TokenizerPair, num: int, by_sentence: bool) -> Transl
         languages=("en", "de"),
         head=Head("decoder.layers.0.cross"),
         by_sentence=by_sentence,
-        context=ContextConfig(num=num, max_len=100) if num else None,
+        input=InputConfig(context=num, max_len=100),
     )
 
 
@@ -240,9 +241,8 @@ def run(toy: Toy, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_model_folder_says_what_context_the_model_reads(run: Path, toy: Toy) -> None:
-    assert json.loads((run / "config.json").read_text())["context"] == {"num": 1, "max_len": 60}
-    assert "context" not in json.loads((toy.run / "config.json").read_text())
-    assert api.load(toy.run).context is None
+    assert json.loads((run / "config.json").read_text())["input"] == {"max_len": 60, "context": 1, "matches": None}
+    assert api.load(toy.run).input == InputConfig(max_len=DataConfig().max_len)
 
 
 def test_a_line_depends_on_as_many_before_it_as_the_model_was_trained_with(run: Path, monkeypatch) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headway import api
+from headway import api, training
 from headway.config import BPEConfig, CleanConfig, DataConfig
 from headway.data.prepare import Corpus
 from headway.evaluate.data_report import DataReport, lengths
@@ -227,7 +227,7 @@ def test_the_report_counts_what_training_trains_on(tmp_path: Path) -> None:
     path, _ = recipe(tmp_path / "r")
     changes = {"data.store": str(tmp_path / "store")}
     found = {section.title: section for section in api.data_report(path, set=changes)}
-    given = api.given_recipe(path, None, None, changes)
+    given = training.given_recipe(path, None, None, changes)
     assert given is not None
     data = Corpus(given.data, tmp_path / "store")
     assert any((tmp_path / "store").glob("pairs-*/tokenizer-*"))

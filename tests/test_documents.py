@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from headway.data.memory import Memory, Unit
 from headway.data.readers import mapped
-from headway.documents.memory import Memory, Unit
 from headway.documents.terms import Term, Terms
 from headway.documents.translate import Job, Report, sections
 from headway.evaluate.report import page, to_json
@@ -88,7 +88,7 @@ def test_the_memory_is_reused_exactly_and_offered_where_it_is_alike() -> None:
     assert '#, fuzzy, c-format\nmsgid "Save %s now"\nmsgstr "%s jetzt sichern"' in found  # with another code: a mark
     assert 'msgstr "  TWO WORDS\\n"' in found
     assert report.origins == {"memory": 1, "adapted": 1, "model": 1}
-    (offered,) = [done.offered for done in report.shown if done.offered]
+    ((offered,),) = [done.offered for done in report.shown if done.offered]
     assert (offered.target, offered.score) == (("  Noch zwei Wörter\n",), 66)
 
 
@@ -202,3 +202,24 @@ def test_a_file_of_100_megabytes_is_streamed(kind: str, tmp_path: Path) -> None:
     assert report.segments == number
     assert report.origins == {"model": number // 1000}
     assert size > path.stat().st_size
+
+
+def test_lines_of_text_take_from_the_memory_and_every_other_byte_stays() -> None:
+    memory = Memory([Unit(("Open the file",), ("Datei öffnen",))])
+    text = "\ufeffOpen the file\r\n\n  Save %s now\t\nlast"
+    found, report = run(opened(text, "words"), memory=memory)
+    assert found == "\ufeffDatei öffnen\r\n\n  SAVE %s NOW\t\nLAST"
+    assert report.origins == {"memory": 1, "model": 2}
+
+
+def test_lines_that_are_not_utf_8_are_told_by_number() -> None:
+    with pytest.raises(FormatError) as error:
+        list(opened("a\né\n\nü", "words", encoding="latin-1").segments())
+    assert [fault.split(" is")[0] for fault in error.value.faults] == ["line 2, byte 1", "line 4, byte 1"]
+
+
+def test_a_line_cannot_hold_two() -> None:
+    document = opened("a\n", "words")
+    (segment,) = document.segments()
+    with pytest.raises(FormatError, match="line 1: a line cannot hold"):
+        document.edits(segment, ("x\ny",), mark=False)

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from headway import api
 from headway.build import build
 from headway.checkpoint import load_tensors, module_tensors, read_tensors
-from headway.config import LanguagesConfig, LoRAConfig
+from headway.config import InputConfig, LanguagesConfig, LoRAConfig
+from headway.folder import describe
 from headway.models.seq2seq import Seq2Seq
 from headway.recipe import load_recipe, parse_model
 from headway.train.lora import LoRALinear, apply_lora, merged
@@ -383,19 +384,21 @@ def test_two_files_and_a_model_give_a_recipe_of_its_size_and_languages_that_a_se
 ) -> None:
     caplog.set_level("INFO", "headway")
     files = (general / "new.en", general / "new.de")
-    model, languages = api.describe(general / "general").model, LanguagesConfig(source="fr", target="ja")
-    found = adaptation_for(*files, {}, model, languages)
+    model, reads = describe(general / "general").model, InputConfig(max_len=99, context=1, matches=60)
+    known = model, LanguagesConfig(source="fr", target="ja"), reads
+    found = adaptation_for(*files, {}, *known)
     assert found.model == model
+    assert (found.data.max_len, found.data.context, found.data.matches) == (99, 1, 60)
     assert (found.data.source_language, found.data.target_language) == ("en", "de"), "the names of the files say it"
     assert (found.train.steps, found.train.patience, found.train.lora) == (100, 3, None)
     chose = "chosen to adapt the model to 15 pairs: train.steps = 100, train.schedule.peak = 0.001, train.patience = 3;"
     assert chose in caplog.text
-    thin = adaptation_for(*files, {"train.lora.rank": 2, "train.steps": 40, "model.dropout": 0.3}, model, languages)
+    thin = adaptation_for(*files, {"train.lora.rank": 2, "train.steps": 40, "model.dropout": 0.3}, *known)
     assert (thin.train.steps, thin.train.validate_every, thin.model.dropout) == (40, 4, 0.3)
     assert dict(thin.train.schedule)["peak"] == 4 * dict(found.train.schedule)["peak"]
-    assert adaptation_for(*files, {"train.lora": "none"}, model, languages) == found
+    assert adaptation_for(*files, {"train.lora": "none"}, *known) == found
     with pytest.raises(ValueError, match=r"model.preset: --init brings its own model"):
-        adaptation_for(*files, {"model.preset": "transformer-base"}, model, languages)
+        adaptation_for(*files, {"model.preset": "transformer-base"}, *known)
 
 
 def test_two_files_and_a_model_are_enough_to_adapt_it(general: Path, tmp_path: Path) -> None:
@@ -407,7 +410,7 @@ def test_two_files_and_a_model_are_enough_to_adapt_it(general: Path, tmp_path: P
         set={"train.steps": 3, "search.beam": 1, "search.max_extra": 1, "train.lora": {"rank": 2}},
         **CALL,
     )
-    assert api.describe(tmp_path / "run").model == api.describe(general / "general").model
+    assert describe(tmp_path / "run").model == describe(general / "general").model
 
 
 # ---- the guide ----

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headway.data.memory import Match, Memory, Unit
 from headway.data.pair import Pair
-from headway.documents.memory import Match, Memory, Unit
 from headway.text.codes import Code, Parts, find, plain
 
 

@@ -10,8 +10,8 @@ import torch
 
 from headway.config import BPEConfig, SearchConfig
 from headway.generate.align import Head
-from headway.generate.constrain import Phrase
 from headway.generate.parts import Translated, Translator
+from headway.generate.phrases import Phrase
 from headway.nn.trace import Trace
 from headway.text.codes import PROSE, Code, Parts, codes, plain
 from headway.text.tokenizer import EOS, Tokenizer, TokenizerPair

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import Toy
-from headway import api
+from headway import api, training
 from headway.cli import overrides
 from headway.config import BPEConfig, CleanConfig, CorpusConfig, DataConfig
 from headway.data import prepare
@@ -25,6 +25,7 @@ from headway.data.pair import Pair
 from headway.data.prepare import HELD, KEPT, Corpus
 from headway.data.store import Build, Digests, Row, Shard, digest, pack, stored
 from headway.data.tally import Tally
+from headway.recipe import load_recipe, parse_recipe
 from headway.text.codes import Code, plain
 from headway.text.tokenizer import Tokenizer, TokenizerPair
 
@@ -314,7 +315,7 @@ def test_several_corpora_are_told_apart_weighed_and_tagged(tmp_path: Path) -> No
 
 def test_the_second_start_reads_nothing_but_the_store(tmp_path: Path, bytewise: TokenizerPair, monkeypatch) -> None:
     config = DataConfig(**two_files(tmp_path, 200))
-    recipe = api.parse_recipe(
+    recipe = parse_recipe(
         {
             "data": config.model_dump(exclude_none=True),
             "tokenizer": {"kind": "bpe", "vocab_size": 270},
@@ -436,6 +437,21 @@ def test_a_run_keeps_its_store_and_a_wrong_call_leaves_nothing(toy: Toy, tmp_pat
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_run_that_is_stopped_before_its_first_step_begins_again_with_what_was_encoded(
+    toy: Toy, tmp_path: Path
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training.Validation, "__init__", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            trained(toy, tmp_path / "runs" / "run")
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["run"]
+    assert [path.name for path in (tmp_path / "runs" / "run").iterdir()] == ["store"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("headway.data.prepare.Corpus._select", lambda *_: pytest.fail("the files are read again"))
+        trained(toy, tmp_path / "runs" / "run")
+    assert (tmp_path / "runs" / "run" / "model.safetensors").exists()
+
+
 def test_runs_share_a_store_that_is_named(toy: Toy, tmp_path: Path) -> None:
     for name, seed in (("a", 1), ("b", 2)):
         trained(toy, tmp_path / name, **{"data.store": str(tmp_path / "store"), "train.seed": seed})
@@ -476,13 +492,13 @@ def test_corpora_with_tags_weights_and_dropout_train_and_resume_to_the_same_bits
     scores = api.train(recipe, out=tmp_path / "whole", set=changes, quiet=True)
     assert scores["num_lines"] > 5
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(api.Validation, "__call__", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(training.Validation, "__call__", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             api.train(recipe, out=tmp_path / "broken", set=changes, quiet=True)
     api.train(out=tmp_path / "broken", resume=True, quiet=True)
     for name in ("metrics.jsonl", "model.safetensors"):
         assert (tmp_path / "broken" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
-    written = api.load_recipe(tmp_path / "whole" / "recipe.toml").data
+    written = load_recipe(tmp_path / "whole" / "recipe.toml").data
     assert [corpus.weight for corpus in written.corpora] == [0.5, 2.0]
 
 

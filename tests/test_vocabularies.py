@@ -16,10 +16,11 @@ import torch
 from conftest import Toy
 from headway import api, cli
 from headway.build import build
+from headway.check import check
 from headway.checkpoint import read_config
-from headway.config import BPEConfig, CharBPEConfig, Recipe, WordConfig, WordPieceConfig, check
+from headway.config import BPEConfig, CharBPEConfig, Recipe, WordConfig, WordPieceConfig
 from headway.models.seq2seq import is_invariant
-from headway.recipe import dump_toml, parse_model, parse_recipe
+from headway.recipe import dump_toml, load_recipe, parse_model, parse_recipe
 from headway.text.tokenizer import Tokenizer, TokenizerPair, VocabularyTooLarge
 
 Headway = Callable[..., tuple[int, str, str]]
@@ -184,7 +185,7 @@ def test_a_vocabulary_has_room_for_its_atoms(kind: str, size: int, least: int) -
 def test_a_recipe_with_any_vocabulary_is_written_and_read_again(tokenizer: dict[str, object], tmp_path: Path) -> None:
     made = recipe(tokenizer)
     (tmp_path / "r.toml").write_text(dump_toml(made), encoding="utf-8")
-    assert api.load_recipe(tmp_path / "r.toml") == made
+    assert load_recipe(tmp_path / "r.toml") == made
 
 
 # ---- the whole way ----

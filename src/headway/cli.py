@@ -4,43 +4,48 @@ Exit codes: 0 done, 1 the work failed, 2 the call or the config is wrong. Nothin
 runs, so that every `--help` answers at once.
 """
 
-import gzip
 import json
 import logging
 import os
 import sys
-import tomllib
-import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from shlex import quote
-from typing import IO, Annotated, Any
+from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from headway import __version__
+from headway.terminal import (
+    BeamOption,
+    Commands,
+    Device,
+    DeviceOption,
+    Dtype,
+    DtypeOption,
+    JsonOption,
+    ModelFolder,
+    PenaltyOption,
+    QuietOption,
+    SourceDocument,
+    SourceFile,
+    StopOption,
+    TagOption,
+    TextFile,
+    ThreadsOption,
+    lines_of,
+    output,
+    overrides,
+    print_json,
+    refuse_same,
+    reported,
+    show_sections,
+    speak,
+    whole_file,
+)
 
 log = logging.getLogger("headway")
-
-
-class Device(StrEnum):
-    auto = "auto"
-    cpu = "cpu"
-    cuda = "cuda"
-
-
-class Dtype(StrEnum):
-    float32 = "float32"
-    bfloat16 = "bfloat16"
-
-
-class Stop(StrEnum):
-    first = "first"
-    exact = "exact"
 
 
 class Kind(StrEnum):
@@ -57,64 +62,6 @@ class Normalise(StrEnum):
     NFKC = "NFKC"
 
 
-ModelFolder = Annotated[str, typer.Argument(metavar="MODEL", help="A model folder or a run folder.")]
-SourceDocument = Annotated[
-    str,
-    typer.Argument(metavar="[FILE|-]", help="A text file or a document (.gz too), or - for lines of standard input."),
-]
-TextFile = Annotated[str, typer.Argument(metavar="[FILE|-]", help="A text file (.gz too), or - for standard input.")]
-SourceFile = Annotated[str, typer.Option("--source", help="Source text, one sentence a line (.gz too).")]
-DeviceOption = Annotated[Device, typer.Option("--device", help="Where to compute; auto takes a GPU if there is one.")]
-ThreadsOption = Annotated[
-    int | None, typer.Option("--threads", min=1, max=1024, help="CPU threads; torch's choice by default.")
-]
-DtypeOption = Annotated[Dtype, typer.Option("--dtype", help="Number format of the computation.")]
-# What is not given is the model's own: the [search] of its recipe.
-BeamOption = Annotated[
-    int | None, typer.Option("--beam", min=1, help="Width of the beam; 1 is greedy; else 4, or as in the recipe.")
-]
-PenaltyOption = Annotated[
-    float | None, typer.Option("--length-penalty", help="Alpha of the length penalty; else 0.6, or as in the recipe.")
-]
-StopOption = Annotated[
-    Stop | None, typer.Option("--stop", help="first: as many ended as the beam is wide; exact: none can win.")
-]
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Only warnings and errors on stderr.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, with all there is to know.")]
-
-
-class Commands(TyperGroup):
-    """Every command ends through here, so that each fault has one exit code and one voice."""
-
-    def invoke(self, ctx: Any) -> Any:
-        try:
-            if sys.stdout is None:
-                raise ValueError("standard output is closed; send it to /dev/null if it is not wanted")
-            result = super().invoke(ctx)
-            sys.stdout.flush()
-            return result
-        except (typer.Exit, typer.Abort):
-            raise
-        except BrokenPipeError:
-            assert sys.stdout is not None
-            # Whoever read us (`| head`) has enough. Python would complain once more when it flushes at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(0) from None
-        except KeyboardInterrupt as interrupt:
-            print(f"headway: {str(interrupt) or 'stopped'}", file=sys.stderr)
-            raise typer.Exit(1) from None
-        except ValueError as error:
-            print(f"headway: {error}", file=sys.stderr)
-            raise typer.Exit(2) from error
-        except (OSError, ArithmeticError, MemoryError) as error:
-            print(f"headway: the work failed: {error or type(error).__name__}", file=sys.stderr)
-            raise typer.Exit(1) from error
-        except (RuntimeError, AssertionError, LookupError, TypeError, AttributeError):
-            # Our own fault, or the machine's: whoever mends it needs to see where.
-            traceback.print_exc()
-            raise typer.Exit(1) from None
-
-
 app = typer.Typer(
     name="headway",
     help="Train your own Transformer from the files you have, and translate with it.",
@@ -124,11 +71,15 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+
 tokenizer_app = typer.Typer(
     help="Train a tokenizer, or use one on its own.", no_args_is_help=True, rich_markup_mode=None
 )
+
 app.add_typer(tokenizer_app, name="tokenizer")
+
 data_app = typer.Typer(help="Look at data before training on it.", no_args_is_help=True, rich_markup_mode=None)
+
 app.add_typer(data_app, name="data")
 
 
@@ -145,113 +96,6 @@ def options(
     ] = False,
 ) -> None:
     """Train your own Transformer from the files you have, and translate with it."""
-
-
-def speak(quiet: bool) -> None:
-    """Words of the package go to stderr as plain lines."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(message)s"))
-    log.handlers[:] = [handler]
-    log.propagate = False
-    log.setLevel(logging.WARNING if quiet else logging.INFO)
-
-
-def overrides(settings: list[str]) -> dict[str, Any]:
-    """`a.b=c` each: c as TOML reads it, or else a plain string."""
-    found: dict[str, Any] = {}
-    for setting in settings:
-        path, equals, value = setting.partition("=")
-        if not equals or not path.strip():
-            raise ValueError(f"--set {setting}: write it as path=value, such as --set train.steps=100")
-        try:
-            found[path.strip()] = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
-            found[path.strip()] = value
-    return found
-
-
-@contextmanager
-def output(path: str | None) -> Iterator[IO[bytes] | gzip.GzipFile]:
-    """Standard output, or a file (packed if .gz) that appears only when it is whole. Entered before the work, to refuse
-    a bad path."""
-    if path in (None, "-"):
-        yield sys.stdout.buffer
-        return
-    target = Path(path)
-    whole = not target.exists() or target.is_file()
-    if whole:
-        target = Path(os.path.realpath(path))  # what a link points to is written, and the link stays
-    part = target.with_name(f".{target.name}.{os.getpid()}.part") if whole else target
-    try:
-        if target.exists() and not os.access(target, os.W_OK):
-            raise PermissionError(f"no permission to write {target}")
-        file = part.open("wb")
-    except OSError as error:
-        raise ValueError(
-            f"{path}: cannot be written ({error.strerror or error}); give -o a file in a folder that you may write"
-        ) from None
-    try:
-        with file:
-            if Path(path).suffix == ".gz":
-                with gzip.GzipFile(target.stem, "wb", fileobj=file, mtime=0) as packed:
-                    yield packed
-            else:
-                yield file
-        if whole:
-            part.replace(target)
-    except OSError as error:
-        if error.filename is None and not isinstance(error, BrokenPipeError):
-            raise OSError(error.errno, f"{error.strerror or error}: {path} was not written") from error
-        raise
-    finally:
-        if whole:
-            part.unlink(missing_ok=True)
-
-
-def lines_of(path: str, out: str | None = None) -> Iterator[str]:
-    """The lines of a file or of standard input. `out`: where results will go, which must be another place."""
-    from headway.data.corpus import iter_lines, read_lines
-
-    if path != "-":
-        refuse_same(path, out)
-        return iter(read_lines(path))
-    if sys.stdin is None:
-        raise ValueError("standard input is closed; name a file")
-    return iter_lines(sys.stdin.buffer)
-
-
-def refuse_same(path: str, out: str | None) -> None:
-    if out not in (None, "-") and os.path.realpath(path) == os.path.realpath(out):
-        raise ValueError(f"{out}: is the input as well; give -o another file")
-
-
-@contextmanager
-def reported(path: str | None, title: str) -> Iterator[Callable[[Any], object]]:
-    """What writes the sections of a report into a file, or does nothing where none is named. Entered before the work,
-    to refuse a bad path."""
-    if path is None:
-        yield lambda sections: None
-        return
-    if not path.endswith((".html", ".json")):
-        raise ValueError(f"{path}: name it .html for a page, or .json for data")
-    from headway.evaluate.report import page, to_json
-
-    make = to_json if path.endswith(".json") else page
-    with output(path) as sink:
-        yield lambda sections: sink.write(make(title, sections).encode())
-
-
-def show_sections(sections: Any) -> None:
-    """A report on the terminal, as words."""
-    from rich.console import Console
-
-    from headway.evaluate.report import terminal
-
-    terminal(sections, Console(stderr=True))
-
-
-def print_json(value: Any) -> None:
-    print(json.dumps(value, ensure_ascii=False))
 
 
 @app.command()
@@ -335,10 +179,7 @@ def translate(
     nbest: Annotated[
         int, typer.Option("--nbest", min=1, help="N > 1: print N for each line, as number, score, text.")
     ] = 1,
-    tags: Annotated[
-        list[str] | None,
-        typer.Option("--tag", help="A tag that the model was trained with, such as 2de. May be repeated."),
-    ] = None,
+    tags: TagOption = None,
     everything: Annotated[
         bool, typer.Option("--all", help="In a document, translate also what has a finished translation.")
     ] = False,
@@ -353,7 +194,7 @@ def translate(
         str | None, typer.Option("--terms", help="Keep to this term list; a line is source, tab, target or !target.")
     ] = None,
     report: Annotated[
-        str | None, typer.Option("--report", help="Write what to look at in a document here, as .html or .json.")
+        str | None, typer.Option("--report", help="Write what to look at here, as .html or .json.")
     ] = None,
     device: DeviceOption = Device.auto,
     threads: ThreadsOption = None,
@@ -367,24 +208,24 @@ def translate(
     from headway.formats.kinds import document_class
 
     search: dict[str, Any] = {"beam": beam, "length_penalty": length_penalty, "stop": stop, "tags": tags or []}
-    if document_class(file) is not None:
+    is_text = document_class(file) is None
+    if is_text and (everything or not mark):
+        raise ValueError(f"{file}: --all and --no-mark are for documents that hold translations, and this is text")
+    if not is_text or memory or terms or report:
         if nbest > 1 or as_json:
-            raise ValueError("--nbest and --json are for lines of text; a document holds one translation of each text")
+            told = "; take --report x.json for all there is to know" if is_text else ""
+            raise ValueError(f"--nbest and --json are for lines of text without --memory, --terms and --report{told}")
         options = {"everything": everything, "mark": mark, "memory": memory or [], "terms": terms}
-        with reported(report, file) as keep, output(out) as sink:
+        with reported(report, file) as keep, output(out) as sink, whole_file(file) as path:
             refuse_same(file, out)
             from headway import api
 
             loaded = api.load(model, device=device, dtype=dtype, threads=threads)
-            found = api.translate_document(loaded, file, sink.write, **options, **search)
+            found = api.translate_document(loaded, path, sink.write, **options, **search)
             keep(found)
         if not quiet:
             show_sections(found if report is None else found[:-1])
         return
-    if everything or not mark or memory or terms or report:
-        raise ValueError(
-            f"{file}: --all, --no-mark, --memory, --terms and --report are for documents, and this is text"
-        )
     with output(out) as sink:
         lines = lines_of(file, out)
         from headway import api
@@ -420,6 +261,7 @@ def evaluate(
     beam: BeamOption = None,
     length_penalty: PenaltyOption = None,
     stop: StopOption = None,
+    tags: TagOption = None,
     device: DeviceOption = Device.auto,
     threads: ThreadsOption = None,
     quiet: QuietOption = False,
@@ -436,6 +278,7 @@ def evaluate(
         beam=beam,
         length_penalty=length_penalty,
         stop=stop,
+        tags=tags or [],
         device=device,
         threads=threads,
     )
@@ -447,6 +290,7 @@ def score(
     model: ModelFolder,
     source: SourceFile,
     target: Annotated[str, typer.Option("--target", help="Target text to score, line by line.")],
+    tags: TagOption = None,
     device: DeviceOption = Device.auto,
     threads: ThreadsOption = None,
     quiet: QuietOption = False,
@@ -459,7 +303,7 @@ def score(
 
     pairs = read_pairs(source, target)
     loaded = api.load(model, device=device, threads=threads)
-    for result in loaded.score(pairs):
+    for result in loaded.score(pairs, tags or []):
         if as_json:
             print_json({"logprob": result.logprob, "tokens": result.tokens, "token_logprobs": result.token_logprobs})
         else:
@@ -513,6 +357,7 @@ PlaceholdersOption = Annotated[
     int, typer.Option("--placeholders", min=0, help="Pieces <x0>, <x1> ... that no text gives, for codes to be copied.")
 ]
 SeparatorOption = Annotated[bool, typer.Option("--separator", help="A piece <sep> that no text gives.")]
+MatchOption = Annotated[bool, typer.Option("--match", help="A piece <match> that no text gives.")]
 TagsOption = Annotated[
     list[str] | None, typer.Option("--tag", help="A piece <TAG> that no text gives, such as 2de. May be repeated.")
 ]
@@ -534,6 +379,7 @@ def tokenizer_train(
     normalise: Annotated[Normalise, typer.Option("--normalise", help="Unicode form of all texts.")] = Normalise.none,
     placeholders: PlaceholdersOption = 0,
     separator: SeparatorOption = False,
+    match: MatchOption = False,
     tags: TagsOption = None,
 ) -> None:
     """Train one vocabulary on text files."""
@@ -542,7 +388,7 @@ def tokenizer_train(
     from headway.text.tokenizer import Tokenizer
 
     table = {"vocab_size": vocab_size, "normalise": normalise.value, "placeholders": placeholders}
-    config = tokenizer_config(kind.value, {**table, "separator": separator, "tags": tags or []})
+    config = tokenizer_config(kind.value, {**table, "separator": separator, "match": match, "tags": tags or []})
     with output(out) as sink:  # a bad path is said before the work, not after it
         texts = [line for file in files for line in read_lines(file)]
         trained = Tokenizer.train(texts, config)
@@ -553,7 +399,8 @@ def tokenizer_train(
 
 def tokenizer_config(kind: str, table: dict[str, Any]) -> Any:
     """A recipe's [tokenizer] from options. Raises ValueError with every fault."""
-    from headway.config import TokenizerConfig, check_tokenizer
+    from headway.check import check_tokenizer
+    from headway.config import TokenizerConfig
     from headway.strict import ConfigError, kinds, validate, variants
 
     [found] = [cls for cls in variants(TokenizerConfig) if kind in kinds(cls)]
@@ -596,13 +443,14 @@ def tokenizer_import(
     out: Annotated[str, typer.Option("--out", "-o", help="Where to write tokenizer.json.")],
     placeholders: PlaceholdersOption = 0,
     separator: SeparatorOption = False,
+    match: MatchOption = False,
     tags: TagsOption = None,
 ) -> None:
     """Make a vocabulary from elsewhere one of ours: control tokens first, then what no text gives, then the pieces."""
     speak(quiet=False)
     from headway.text.tokenizer import Tokenizer
 
-    table = {"path": file, "placeholders": placeholders, "separator": separator, "tags": tags or []}
+    table = {"path": file, "placeholders": placeholders, "separator": separator, "match": match, "tags": tags or []}
     config = tokenizer_config("file", table)
     with output(out) as sink:
         made = Tokenizer.read(file, config.atoms)

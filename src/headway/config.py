@@ -1,16 +1,15 @@
 """What a Headway run is made of, as frozen, strict, nested configs tagged by `kind`. No torch, no files.
 
 Two passes: `headway.strict.validate` finds every fault of shape (unknown key, wrong type, value out of range), and
-`check` every contradiction between values that are fine alone. `headway.recipe` reads and writes these configs as TOML,
-and `headway.build` turns them into modules. Defaults are written here and nowhere else.
+`headway.check` every contradiction between values that are fine alone. `headway.recipe` reads and writes these configs
+as TOML, and `headway.build` turns them into modules. Defaults are written here and nowhere else.
 """
 
-from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, PlainValidator
 
-from headway.strict import MISSING, Config, Fault, Where
+from headway.strict import Config
 from headway.strict import ConfigError as ConfigError
 
 Size = Annotated[int, Field(gt=0)]
@@ -19,6 +18,7 @@ Positive = Annotated[float, Field(gt=0)]
 Ratio = Annotated[float, Field(ge=0)]
 Exponent = Annotated[float, Field(ge=0, le=10)]
 Share = Annotated[float, Field(ge=0, lt=1)]
+Percent = Annotated[int, Field(ge=1, le=100)]
 Text = Annotated[str, Field(min_length=1)]
 
 
@@ -182,11 +182,15 @@ class AlignmentConfig(Config):
     head: Annotated[int, Field(ge=-1)] = -1  # -1: the mean over all
 
 
-class ContextConfig(Config):
-    """What a model that was trained with data.context reads before a source (`headway.text.context`)."""
+class InputConfig(Config):
+    """What a model was trained to read: a source, and what stands before it (`headway.text.context`)."""
 
-    num: Size  # sentences
-    max_len: Size  # tokens of context and source
+    max_len: Size = 512  # tokens of all; the default is for what does not say
+    context: Count = 0  # sentences before the source: data.context
+    matches: Percent | None = None  # least score of a match before it: data.matches
+
+
+SOURCE_ALONE = InputConfig()
 
 
 class AtomsConfig(Config):
@@ -197,12 +201,18 @@ class AtomsConfig(Config):
         0  # <x0>, <x1> ...: what stands for codes of a text, to be copied
     )
     separator: bool = False  # <sep>, between a sentence and its context
+    match: bool = False  # <match>, between the translation of a similar source and a source
     tags: Annotated[tuple[Text, ...], Field(strict=False)] = ()  # "2de" is the piece <2de>, put before a source
 
     @property
     def atoms(self) -> tuple[str, ...]:
         """Their names, in the order of their ids."""
-        names = [*(f"x{number}" for number in range(self.placeholders)), *["sep"] * self.separator, *self.tags]
+        names = [
+            *(f"x{number}" for number in range(self.placeholders)),
+            *["sep"] * self.separator,
+            *["match"] * self.match,
+        ]
+        names += self.tags
         return tuple(f"<{name}>" for name in names)
 
 
@@ -310,6 +320,7 @@ class DataConfig(Config):
     target_language: Text | None = None
     max_len: Size = 256
     context: Count = 0  # sentences before a source that are read with it, as far as max_len goes
+    matches: Annotated[Percent | None, OFF] = None  # from this score on, a similar pair's translation is read as well
     sprinkle: Share = 0.0  # of the pairs without codes get some, so that a model learns to copy its placeholders
     clean: CleanConfig = CleanConfig()
     store: Text | None = None  # a folder for the encoded data; None: in the run's
@@ -419,180 +430,3 @@ class Recipe(Config):
     data: DataConfig
     train: TrainConfig
     search: SearchConfig = SearchConfig()
-
-
-# ---- second pass: contradictions ----
-
-
-def check(config: Recipe | Seq2SeqConfig) -> list[Fault]:
-    """All contradictions between values that are fine alone."""
-    if isinstance(config, Seq2SeqConfig):
-        return check_model(config)
-    faults = [*check_model(config.model), *check_tokenizer(config.tokenizer), *check_data(config), *check_train(config)]
-    separate = config.tokenizer.target_path if config.tokenizer.kind == "file" else not config.tokenizer.shared
-    if separate and config.model.tie == "all":
-        wrong = 'one table of embeddings for two vocabularies (shared, target_path of the tokenizer); take "output"'
-        faults.append(Fault(("model", "tie"), "all", wrong))
-    if config.search.n_best != 1:
-        wrong = "a recipe's search gives one translation; ask for more with `headway translate --nbest`"
-        faults.append(Fault(("search", "n_best"), config.search.n_best, wrong))
-    return [*faults, *check_search(config.search.model_copy(update={"n_best": 1}))]
-
-
-def check_model(model: Seq2SeqConfig) -> list[Fault]:
-    faults = []
-    for side, stack in (("encoder", model.encoder), ("decoder", model.decoder)):
-        if not isinstance(stack, StackConfig):
-            continue
-        for index, layer in enumerate(stack.layers):
-            where = ("model", side, "layers", index)
-            faults += _check_heads(model.dim, layer, where, side)
-            faults += _check_direction(model.dim, layer.mixer, (*where, "mixer"), side)
-            if side == "encoder" and layer.cross is not None:
-                faults.append(
-                    Fault((*where, "cross"), layer.cross.kind, "an encoder has nothing else to look at; drop it")
-                )
-            ends = stack.final_norm and index == len(stack.layers) - 1  # its norm is then used after the stack
-            if layer.residual == "none" and layer.norm != LayerNormConfig() and not ends:
-                wrong = 'not used where residual is "none"; drop it, or take residual "post" or "pre"'
-                faults.append(Fault((*where, "norm", "eps"), layer.norm.eps, wrong))
-    return faults
-
-
-def _check_heads(dim: int, layer: LayerConfig, where: Where, side: str) -> Iterator[Fault]:
-    for name, part in (("mixer", layer.mixer), ("cross", layer.cross)):
-        if part is None or (isinstance(part, AttentionConfig) and part.key_dim and part.value_dim):
-            continue
-        heads = dict(part).get("num_heads")
-        if heads is not None and dim % heads:
-            wrong = f"does not divide model.dim = {dim}; take one of {_divisors(dim)}"
-            remedy = ", or set key_dim and value_dim" if isinstance(part, AttentionConfig) else ""
-            yield Fault((*where, name, "num_heads"), heads, wrong + remedy)
-        default = AttentionConfig().num_heads  # what a decoder looks at the source with where its mixer has no heads
-        if heads is None and side == "decoder" and layer.cross is None and dim % default:
-            wrong = f"missing; its default of {default} heads does not divide model.dim = {dim}; set cross.num_heads"
-            yield Fault((*where, "cross"), MISSING, wrong)
-
-
-def _divisors(dim: int) -> str:
-    return ", ".join(str(heads) for heads in range(1, min(dim, 64) + 1) if dim % heads == 0)
-
-
-def _check_direction(dim: int, mixer: Config, where: Where, side: str) -> Iterator[Fault]:
-    match mixer:
-        case WindowConfig() | LinearAttentionConfig() if side == "encoder":
-            wrong = "looks back only, and an encoder looks both ways; take attention, or a bidirectional lstm or gru"
-            yield Fault((*where, "kind"), mixer.kind, wrong)
-        case LSTMConfig(bidirectional=False) | GRUConfig(bidirectional=False) if side == "encoder":
-            yield Fault((*where, "bidirectional"), False, "an encoder looks both ways; set it to true")
-        case LSTMConfig(bidirectional=True) | GRUConfig(bidirectional=True) if side == "decoder":
-            yield Fault((*where, "bidirectional"), True, "a decoder may not look ahead; set it to false")
-        case LSTMConfig(bidirectional=True) | GRUConfig(bidirectional=True) if dim % 2:
-            yield Fault(
-                (*where, "bidirectional"), True, f"each direction gets half of model.dim = {dim}; take an even dim"
-            )
-        case _:
-            pass
-
-
-def check_tokenizer(tokenizer: AtomsConfig) -> Iterator[Fault]:
-    names = tokenizer.atoms
-    if isinstance(tokenizer, TrainedTokenizerConfig):
-        least = (5 if isinstance(tokenizer, WordPieceConfig | WordConfig) else 260) + len(names)
-        if tokenizer.vocab_size < least:
-            wrong = f"too few with {len(names)} placeholders, separators and tags; take {least} or more"
-            yield Fault(("tokenizer", "vocab_size"), tokenizer.vocab_size, wrong)
-    for index, tag in enumerate(tokenizer.tags):
-        where = ("tokenizer", "tags", index)
-        if any(letter.isspace() or letter in "<>" for letter in tag):
-            yield Fault(where, tag, "needs no space and none of < >; the piece is written with them around it")
-        elif f"<{tag}>" in ("<pad>", "<s>", "</s>", "<unk>"):
-            yield Fault(where, tag, f"<{tag}> is a control token; take another name")
-        elif names.count(f"<{tag}>") > 1:
-            yield Fault(where, tag, f"there are several <{tag}>, placeholders and the separator counted; drop one")
-
-
-def check_data(recipe: Recipe) -> list[Fault]:
-    data, position = recipe.data, recipe.model.position
-    faults = [*_check_corpora(data, recipe.tokenizer), *_check_valid(data)]
-    if isinstance(position, LearnedConfig) and position.max_len <= data.max_len:
-        wrong = f"too few for data.max_len = {data.max_len} tokens and the end token; take {data.max_len + 1} or more"
-        faults.append(Fault(("model", "position", "max_len"), position.max_len, wrong))
-    return faults
-
-
-def _check_corpora(data: DataConfig, tokenizer: AtomsConfig) -> Iterator[Fault]:
-    for side in ("source", "target"):
-        value = getattr(data, side)
-        if value is None and not data.corpora:
-            yield Fault(("data", side), MISSING, "missing; name two plain files, or write [[data.corpora]]")
-        if value is not None and data.corpora:
-            yield Fault(("data", side), value, "stands for one corpus; give it as an entry of data.corpora instead")
-    for index, corpus in enumerate(data.corpora):
-        where = ("data", "corpora", index)
-        named = [name for name in ("path", "source", "target") if getattr(corpus, name) is not None]
-        if named not in (["path"], ["source", "target"]):
-            yield Fault(where, ", ".join(named) or "{}", "needs either path, or source and target")
-        if data.temperature is not None and corpus.weight != 1:
-            wrong = f"data.temperature = {data.temperature:g} sets the weights; drop one of the two"
-            yield Fault((*where, "weight"), corpus.weight, wrong)
-    if data.test and data.clean.overlap == "none":
-        yield Fault(("data", "test"), data.test, "not used without data.clean.overlap; set that, or drop it")
-    if data.sprinkle and not tokenizer.placeholders and tokenizer.kind != "file":
-        wrong = "puts codes into pairs, and the vocabulary has nothing to stand for them; set tokenizer.placeholders"
-        yield Fault(("data", "sprinkle"), data.sprinkle, wrong)
-    if data.context and not tokenizer.separator and tokenizer.kind != "file":
-        wrong = "needs a piece to stand between sentences; set tokenizer.separator = true"
-        yield Fault(("data", "context"), data.context, wrong)
-    if data.temperature is not None and len(data.corpora) < 2:
-        yield Fault(("data", "temperature"), data.temperature, "weighs corpora, and there are not several; drop it")
-
-
-def _check_valid(data: DataConfig) -> Iterator[Fault]:
-    for one, other in (("valid_source", "valid_target"), ("valid_target", "valid_source")):
-        value = getattr(data, one)
-        if value is not None and getattr(data, other) is None:
-            yield Fault(("data", one), value, f"needs data.{other} with it")
-        if value is not None and data.valid is not None:
-            yield Fault(("data", one), value, "data.valid names what to validate on as well; drop one of the two")
-    if data.valid is None and data.valid_source is None and data.valid_target is None:
-        if data.valid_tags is not None:
-            wrong = "not used where pairs are held out: they keep the tags of their corpus; drop it"
-            yield Fault(("data", "valid_tags"), data.valid_tags, wrong)
-        return
-    for name in ("holdout_share", "holdout_most"):
-        if getattr(data, name) != DataConfig.model_fields[name].default:
-            wrong = "not used where validation files are named; drop it, or drop valid_source and valid_target"
-            yield Fault(("data", name), getattr(data, name), wrong)
-    if data.valid_tags is None and len({corpus.tags for corpus in data.corpora}) > 1:
-        yield Fault(
-            ("data", "valid_tags"), MISSING, "missing; the corpora have different tags: say which to validate with"
-        )
-
-
-def check_train(recipe: Recipe) -> list[Fault]:
-    train, faults = recipe.train, []
-    warmup = train.schedule.warmup
-    if warmup >= train.steps:
-        wrong = f"needs to be less than train.steps = {train.steps}, or a share of it between 0 and 1"
-        faults.append(Fault(("train", "schedule", "warmup"), warmup, wrong))
-    if isinstance(train.schedule, NoamConfig) and train.schedule.dim != recipe.model.dim:
-        wrong = f"needs to be model.dim = {recipe.model.dim}; scale the rate by factor"
-        faults.append(Fault(("train", "schedule", "dim"), train.schedule.dim, wrong))
-    if train.average is not None and train.average.kind == "last" and train.average.num > train.keep:
-        wrong = f"more than train.keep = {train.keep} checkpoints are kept; raise keep or lower num"
-        faults.append(Fault(("train", "average", "num"), train.average.num, wrong))
-    if train.lora is not None and train.lora.rank >= recipe.model.dim:
-        wrong = f"needs to be less than model.dim = {recipe.model.dim}, or nothing is saved; 4 to 32 are usual"
-        faults.append(Fault(("train", "lora", "rank"), train.lora.rank, wrong))
-    return faults
-
-
-def check_search(search: SearchConfig) -> list[Fault]:
-    faults = []
-    if search.n_best > search.beam:
-        wrong = f"needs to be search.beam = {search.beam} or less; widen the beam"
-        faults.append(Fault(("search", "n_best"), search.n_best, wrong))
-    if search.max_ratio == 0 and search.max_extra == 0:
-        faults.append(Fault(("search", "max_extra"), 0, "with max_ratio = 0 nothing may be written; raise one of them"))
-    return faults

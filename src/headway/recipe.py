@@ -22,7 +22,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeVar
 
-from headway.config import LayerConfig, Recipe, Seq2SeqConfig, StackConfig, check
+from headway.check import check
+from headway.config import LayerConfig, Recipe, Seq2SeqConfig, StackConfig
 from headway.presets import PRESETS, preset
 from headway.strict import MISSING, Config, ConfigError, Fault, Where, kinds, nearest, show_where, validate, variants
 

@@ -15,7 +15,8 @@ from itertools import combinations, product
 import pytest
 import torch
 
-from headway.generate.constrain import All, Atoms, Constraint, MustAppear, MustNotAppear, Phrase, Prefix, Vocabulary
+from headway.generate.constrain import All, Atoms, Constraint, Prefix
+from headway.generate.phrases import MustAppear, MustNotAppear, Phrase, Vocabulary
 
 A, UMLAUT = "ä".encode()[:1], "ä".encode()[1:]
 PIECES = [b"", b"r", b"ot", b"rot", b" rot", b" ", b"B", A, UMLAUT, b"x", b".", b"r. "]

@@ -1,8 +1,8 @@
-"""Pairs to token ids: tags and context before the source, codes as placeholders where the vocabulary has such; what is
-left out.
+"""Pairs to token ids: tags, a match and context before the source, codes as placeholders where the vocabulary has such;
+what is left out.
 
-Left out, and counted: an empty side, and more than max_len tokens on a side (tags counted, the end token not). Context
-gets the room that is left, and its codes are text.
+Left out, and counted: an empty side, and more than max_len tokens on a side (tags counted, the end token not). The
+match, then the context gets the room that is left; the codes of the context are text.
 """
 
 import re
@@ -12,7 +12,7 @@ from headway.data.pair import Pair
 from headway.data.sprinkle import sprinkle
 from headway.data.store import Row
 from headway.data.tally import Tally
-from headway.text.codes import find_parts, plain, shield_pair
+from headway.text.codes import Parts, find_parts, plain, shield_pair
 from headway.text.context import context_ids
 from headway.text.tokenizer import TokenizerPair
 
@@ -24,23 +24,29 @@ Placed = tuple[int, Pair]
 
 class Encoder:
     """Encodes pairs; max_len: tokens that a side may have; tags: for each corpus the names of the atoms to put before
-    its sources; share: of the pairs without codes, to get some. Raises ValueError for a tag that the vocabulary has
-    not."""
+    its sources; share: of the pairs without codes, to get some; similar: the translation of a source like the one
+    given, to be read with it. Raises ValueError for a tag that the vocabulary has not."""
 
     def __init__(
-        self, tokenizers: TokenizerPair, max_len: int, tags: Sequence[Sequence[str]] = ((),), share: float = 0.0
+        self,
+        tokenizers: TokenizerPair,
+        max_len: int,
+        tags: Sequence[Sequence[str]] = ((),),
+        share: float = 0.0,
+        similar: Callable[[Parts], Parts | None] = lambda source: None,
     ) -> None:
-        self.tokenizers, self.max_len, self.share = tokenizers, max_len, share
+        self.tokenizers, self.max_len, self.share, self.similar = tokenizers, max_len, share, similar
         self.tags = [[tokenizers.source.atom(f"<{name}>") for name in names] for names in tags]
         self.placeholders = [[one.atom(name) for name in one.atoms if IS_PLACEHOLDER(name)] for one in tokenizers]
 
     def rows(self, pairs: Sequence[Placed], tally: Tally, place: Callable[[int, Pair], str]) -> list[Row | None]:
         """Each pair encoded; None for one that is left out, which is in the tally with its place."""
         shielded = [self.shielded(part, pair) for part, pair in pairs]
-        sources = self.tokenizers.source.encode_parts_batch([source for source, _ in shielded])
-        targets = self.tokenizers.target.encode_parts_batch([target for _, target in shielded])
+        sources = self.tokenizers.source.encode_parts_batch([source for source, _, _ in shielded])
+        targets = self.tokenizers.target.encode_parts_batch([target for _, target, _ in shielded])
+        matches = self.tokenizers.source.encode_parts_batch([match for _, _, match in shielded])
         found: list[Row | None] = []
-        for (part, pair), x, y in zip(pairs, sources, targets, strict=True):
+        for (part, pair), x, y, match in zip(pairs, sources, targets, matches, strict=True):
             tags = self.tags[pair.corpus]
             long = max(len(tags) + len(x), len(y)) > self.max_len
             reason = "empty" if is_empty(pair) else "too_long" if long else None
@@ -48,23 +54,23 @@ class Encoder:
                 tally.add(reason, place(part, pair))
                 found.append(None)
                 continue
-            around = context_ids(pair.context, self.tokenizers.source, self.max_len - len(tags) - len(x))
+            around = context_ids(pair.context, self.tokenizers.source, self.max_len - len(tags) - len(x), match)
             found.append(Row(part, pair.number, [*tags, *around, *x], y))
         return found
 
-    def shielded(self, part: int, pair: Pair) -> tuple[list[str | int], list[str | int]]:
-        """Both sides as texts and ids of placeholders; without placeholders, codes are text."""
-        most = min(map(len, self.placeholders))
+    def shielded(self, part: int, pair: Pair) -> tuple[list[str | int], list[str | int], list[str | int]]:
+        """Both sides and the match as texts and ids of placeholders; without placeholders, codes are text."""
+        most, match = min(map(len, self.placeholders)), self.similar(pair.source) or ()
         if not most:
-            return [plain(pair.source)], [plain(pair.target)]
+            return [plain(pair.source)], [plain(pair.target)], [plain(match)]
         salt = part << 32 | pair.number
         sides = sprinkle(find_parts(pair.source), find_parts(pair.target), self.share, salt)
-        sides = shield_pair(*sides, most, salt)
-        source, target = [
+        named, (ours, theirs) = shield_pair(*sides, most, salt, match), self.placeholders
+        source, target, match = [
             [part if isinstance(part, str) else atoms[part] for part in side]
-            for side, atoms in zip(sides, self.placeholders, strict=True)
+            for side, atoms in zip(named, (ours, theirs, ours), strict=True)
         ]
-        return source, target
+        return source, target, match
 
 
 def is_empty(pair: Pair) -> bool:

@@ -25,11 +25,12 @@ from headway.data.batch import Examples, tempered
 from headway.data.clean import RULES, Cleaner
 from headway.data.corpus import hold_out, source_hash
 from headway.data.encode import Encoder, is_empty
+from headway.data.memory import Memory
 from headway.data.pair import Pair
 from headway.data.readers import Part, corpora_of, find_parts, kept_out, valid_of
 from headway.data.store import FORMAT, Build, Digests, Row, key_of, locked, stored
 from headway.data.tally import Tally
-from headway.text.codes import Code, plain
+from headway.text.codes import Code, Parts, plain
 from headway.text.context import preceding
 from headway.text.tokenizer import TokenizerPair, VocabularyTooLarge
 
@@ -208,7 +209,8 @@ class Corpus:
     def examples(self, tokenizers: TokenizerPair, max_len: int) -> tuple[Examples, list[str]]:
         """The training pairs as token ids, and what was left out, in words."""
         tags = [corpus.tags for corpus in self.corpora]
-        key = key_of([self.key, [tokenizer.to_json() for tokenizer in tokenizers], max_len, tags, self.config.sprinkle])
+        config, vocabularies = self.config, [tokenizer.to_json() for tokenizer in tokenizers]
+        key = key_of([self.key, vocabularies, max_len, tags, config.sprinkle, config.matches])
         size = max(tokenizer.vocab_size for tokenizer in tokenizers)
         build = Build(key, "uint16" if size <= 1 << 16 else "uint32", self._rows(self.encoder(tokenizers, max_len)))
         seen, left = self.selection.seen, self.selection.tally  # before the lock: both take it
@@ -221,7 +223,18 @@ class Corpus:
 
     def encoder(self, tokenizers: TokenizerPair, max_len: int) -> Encoder:
         """What makes token ids of the training pairs."""
-        return Encoder(tokenizers, max_len, [corpus.tags for corpus in self.corpora], self.config.sprinkle)
+        tags = [corpus.tags for corpus in self.corpora]
+        return Encoder(tokenizers, max_len, tags, self.config.sprinkle, self.similar)
+
+    def similar(self, source: Parts) -> Parts | None:
+        """What training reads with a source where data.matches asks for it: see `Memory.similar`."""
+        return self._memory.similar(source, self.config.matches) if self.config.matches else None
+
+    @cached_property
+    def _memory(self) -> Memory:
+        """The training pairs to look up in."""
+        log.info("memory: reading the pairs to look for similar ones in")
+        return Memory.of(pair for _, pair, fate in self.read() if fate == KEPT)
 
     def _rows(self, encoder: Encoder) -> Callable[[int, Tally], Iterator[tuple[int, list[Row]]]]:
         def rows(read: int, tally: Tally) -> Iterator[tuple[int, list[Row]]]:
@@ -243,10 +256,8 @@ class Corpus:
             return [corpus.weight for corpus in self.corpora]
         return tempered(examples.sizes, self.config.temperature)
 
-    def keep_in(self, folder: Path) -> None:
-        """Move the store to where it stays, and remove from it what is of another run."""
-        if folder != self.folder:
-            self.folder = Path(shutil.move(self.folder, folder))  # the run may be on another disk
+    def forget_others(self) -> None:
+        """Remove from the store what is of another run."""
         for folder in (*self.folder.glob("pairs-*"), *self.folder.glob("tokens-*")):
             if folder.name not in self.used:
                 shutil.rmtree(folder)

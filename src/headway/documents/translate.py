@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from itertools import compress, islice
 from typing import Literal
 
-from headway.documents.memory import Match, Memory
+from headway.data.memory import Match, Memory
 from headway.documents.qa import RULES, Finding, blanked, check
 from headway.documents.terms import Terms
 from headway.evaluate.report import Example, Examples, Section, Share, Table
 from headway.evaluate.report import Text as Words
 from headway.formats.segment import Document, Edit, FormatError, Segment, in_order, splice
-from headway.generate.parts import Translated
+from headway.generate.parts import OFFERED, Translated
 from headway.text.codes import Parts, accelerator, find_parts, guess_marker, joined, kinds_for, plain, put_accelerator
 from headway.text.context import preceding
 
@@ -35,14 +35,14 @@ also the texts before each."""
 
 @dataclass(frozen=True)
 class Done:
-    """What became of a segment. origin: where `target` is from; offered: the memory's best, where it was not taken;
-    confidence: of the model, from 0 to 1."""
+    """What became of a segment. origin: where `target` is from; offered: what the memory has of it, or of its
+    sentences, that is not the translation; confidence: of the model, from 0 to 1."""
 
     segment: Segment
     target: Parts
     origin: Literal["model", "memory", "adapted", "none"]
     findings: Sequence[Finding] = ()
-    offered: Match | None = None
+    offered: Sequence[Match] = ()
     confidence: float | None = None
 
 
@@ -78,7 +78,7 @@ class Job:
     everything: bool = False
     mark: bool = True
     memory: Memory | None = None
-    min_score: int = 75
+    min_score: int = OFFERED
     terms: Terms | None = None
     context: int = 0
 
@@ -114,17 +114,19 @@ class Job:
         """Each of them translated, in order. before: by the segment's id, the texts before it."""
         texts = [Text.of(segment.source, kinds_for(segment.flags, document.kind), marker) for segment in segments]
         found = [self._remembered(segment) for segment in segments]
-        asked = [match is None or not usable(match) for match in found]
+        asked = [match is None or not match.usable for match in found]
         more = [[before[id(segment)] for segment in compress(segments, asked)]] if self.context else []
         made = iter(self.translate([(text.parts, text.kinds) for text in compress(texts, asked)], *more))
         for segment, text, match in zip(segments, texts, found, strict=True):
-            confidence, faults = None, ()
-            if match is not None and usable(match):
-                target, origin, match = match.target, "memory" if match.exact else "adapted", None
+            confidence, faults, offered = None, (), [] if match is None else [match]
+            if match is not None and match.usable:
+                target, origin, offered = match.target, "memory" if match.exact else "adapted", []
             else:
                 one = next(made)
-                target, origin, faults = text.whole(one.parts), "model", one.faults
-                confidence = one.confidence
+                target, origin, faults = text.whole(one.parts), one.origin, one.faults
+                confidence = one.confidence if origin == "model" else None
+                pieces = one.matches if origin == "model" else ()
+                offered = offered or [match for match in pieces if match.score >= self.min_score]
                 if segment.target and text.says(one.parts, Text.of(segment.target, text.kinds, marker)):
                     target = segment.target  # with its own white space and accelerator
             source = find_parts(segment.source, text.kinds)
@@ -134,11 +136,12 @@ class Job:
                 source_language=document.source,
                 target_language=document.target,
                 most=segment.most,
+                marker=marker if document.bilingual else "",
                 terms=self._terms,
             )
             told = {finding.message for finding in findings if finding.rule != "model"}
             findings += [Finding("model", "warning", fault) for fault in faults if fault not in told]
-            yield Done(segment, target, origin, findings, match, confidence)
+            yield Done(segment, target, origin, findings, offered, confidence)
 
     def _terms(self, source: Parts, target: Parts) -> Iterator[Finding]:
         if self.terms is not None:
@@ -150,11 +153,6 @@ class Job:
         if self.memory is None:
             return None
         return next(iter(self.memory.lookup(segment.source, segment.context, min_score=self.min_score)), None)
-
-
-def usable(match: Match) -> bool:
-    """Is this a translation of the text itself, and not of one like it?"""
-    return match.exact or match.adapted
 
 
 @dataclass(frozen=True)
@@ -214,8 +212,7 @@ def sections(report: Report, document: Document) -> list[Section]:
     rows = []
     for one in report.shown:
         told = [f"{finding.rule}: {finding.message}" for finding in one.findings]
-        if one.offered:
-            told.append(f"the memory has, {one.offered.score} %: {plain(one.offered.target)}")
+        told += [f"the memory has, {match.score} %: {plain(match.target)}" for match in one.offered]
         if one.confidence is not None:
             told.append(f"confidence {one.confidence:.2f}")
         spans = [finding.span for finding in one.findings if finding.span]

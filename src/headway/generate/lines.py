@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from headway.config import ContextConfig, LanguagesConfig, SearchConfig
+from headway.config import SOURCE_ALONE, InputConfig, LanguagesConfig, SearchConfig
 from headway.generate.beam import DecodingModel, Hypothesis
 from headway.generate.decode import translate_ids
 from headway.generate.placeholders import Placeholders
@@ -121,16 +121,16 @@ def translate_lines(
     max_source: int,
     languages: LanguagesConfig,
     tags: Sequence[int] = (),
-    context: ContextConfig | None = None,
+    input: InputConfig = SOURCE_ALONE,
     before: Sequence[str] = (),
 ) -> list[list[Result]]:
     """The n_best translations of each line, best first: one list for each line, in order.
 
     max_source: most tokens of a piece, without its end; tags: ids of the atoms to put before each;
-    context: what the model reads before a line; before: the lines before the first.
+    input: what the model reads before a line; before: the lines before the first.
     """
     placeholders = Placeholders(tokenizers)
-    num, most = (context.num, min(context.max_len, max_source)) if context else (0, 0)
+    num, most = input.context, min(input.max_len, max_source)
     rows: list[list[tuple[Piece, str]]] = []
     for line, earlier in list(preceding([*before, *lines], num, str))[len(before) :]:
         recent = deque(earlier, maxlen=num)

@@ -6,20 +6,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, overload
 
-from headway.config import AlignmentConfig, ContextConfig, LanguagesConfig, SearchConfig, Seq2SeqConfig, check_search
+from headway.check import check_search
+from headway.config import SOURCE_ALONE, AlignmentConfig, InputConfig, LanguagesConfig, SearchConfig, Seq2SeqConfig
+from headway.data.memory import Memory
 from headway.generate.align import Head, any_head
 from headway.generate.decode import score_ids
-from headway.generate.lines import Counts, Result, translate_lines
+from headway.generate.lines import Counts, Result, read, translate_lines
 from headway.generate.parts import Terms, Translator
+from headway.generate.placeholders import Placeholders
 from headway.models.seq2seq import Seq2Seq
 from headway.strict import ConfigError, validate
-from headway.text.context import context_ids, preceding
+from headway.text.codes import find
+from headway.text.context import preceding
 from headway.text.tokenizer import TokenizerPair
 
 log = logging.getLogger("headway")
-
-MAX_SOURCE = 512
-"""A source of more tokens is translated in pieces: models of sentences know nothing about longer ones."""
 
 MAX_SCORED = 4096
 """Tokens of a side that is scored: attention's memory grows with their square, and cutting would change the score."""
@@ -40,8 +41,8 @@ class Score:
 class Model:
     """A loaded model: `module` (source (B, S), target (B, T) -> logits (B, T, V)), `tokenizers` of the two
     sides (`tokenizer` is the target's, which is the source's too where they share one), `config`, and the `search` of
-    its recipe, from which each call starts; `alignment`: whose attention tells where words went; `context`:
-    what it reads before a text, if it was trained so."""
+    its recipe, from which each call starts; `alignment`: whose attention tells where words went; `input`: what
+    it was trained to read."""
 
     def __init__(
         self,
@@ -51,12 +52,11 @@ class Model:
         languages: LanguagesConfig,
         search: SearchConfig,
         alignment: AlignmentConfig | None = None,
-        context: ContextConfig | None = None,
+        input: InputConfig = SOURCE_ALONE,
     ) -> None:
         self.module, self.config, self.languages, self.search = module.eval(), config, languages, search
         self.tokenizers, self.tokenizer = tokenizers, tokenizers.target
-        self.alignment, self.context = alignment, context
-        self._num_before = context.num if context else 0
+        self.alignment, self.input = alignment, input
 
     @overload
     def translate(
@@ -95,9 +95,9 @@ class Model:
 
         beam: width, 1 is greedy; length_penalty: alpha of the penalty; stop: `first` or `exact`; the output may have
         max_ratio * source tokens + max_extra; None: as in `search`. A source of more than max_source tokens (None: what
-        the model can take, 512 at most) is translated in pieces. tags: those that the model was trained with (`2de`),
-        to be put before each source. A model that was trained with context reads each line after those before it, back
-        to a blank one.
+        the model was trained to read, and can) is translated in pieces. tags: those that the model was trained with
+        (`2de`), to be put before each source. A model that was trained with context reads each line after those before
+        it, back to a blank one.
         Raises ValueError for options that no search can honour.
         """
         changes = {"beam": beam, "n_best": n_best, "stop": stop, "max_ratio": max_ratio, "max_extra": max_extra}
@@ -113,13 +113,19 @@ class Model:
     ) -> tuple[SearchConfig, int]:
         """The search with these options, and the most tokens of a source; see `stream`."""
         config = search_config(self.search, length_penalty, changes)
-        longest = longest_source(self.config, config) if max_source is None else max_source
+        longest = longest_source(self.config, config, self.input.max_len) if max_source is None else max_source
         if longest < 1:
             raise ValueError(f"max_source = {longest}: a piece needs a token or more")
         return config, longest
 
     def translator(
-        self, *, by_sentence: bool, terms: Terms | None = None, tags: Sequence[str] = (), **search: Any
+        self,
+        *,
+        by_sentence: bool,
+        terms: Terms | None = None,
+        memory: Memory | None = None,
+        tags: Sequence[str] = (),
+        **search: Any,
     ) -> Translator:
         """What translates texts with codes, by this model; options as in `stream` and `headway.generate.parts`."""
         config, longest = self.settings(**search)
@@ -132,14 +138,15 @@ class Model:
             head=Head(self.alignment.layer, self.alignment.head) if self.alignment else any_head(self.module),
             by_sentence=by_sentence,
             terms=terms,
+            memory=memory,
             tags=self.tag_ids(tags),
-            context=self.context,
+            input=self.input,
         )
 
     def _stream(
         self, lines: Iterable[str], config: SearchConfig, max_source: int, tags: Sequence[int], lines_at_once: int
     ) -> Iterator[list[Result]]:
-        counts, before = Counts(), deque[str](maxlen=self._num_before)
+        counts, before = Counts(), deque[str](maxlen=self.input.context)
         for chunk in chunks(texts_of(lines), lines_at_once):
             yield from translate_lines(
                 self.module,
@@ -150,26 +157,26 @@ class Model:
                 max_source=max_source,
                 languages=self.languages,
                 tags=tags,
-                context=self.context,
+                input=self.input,
                 before=tuple(before),
             )
             before.extend(chunk)
         for told in counts.words(max_source):
             log.warning("%s", told)
 
-    def score(self, pairs: Iterable[tuple[str, str]]) -> list[Score]:
-        """The log-probability of each (source, target), equal to what the search gives its own outputs; with context as
-        `stream` has it."""
-        encoded = []
-        in_context = preceding(pairs_of(pairs), self._num_before, lambda pair: pair[0])
+    def score(self, pairs: Iterable[tuple[str, str]], tags: Sequence[str] = ()) -> list[Score]:
+        """The log-probability of each (source, target), equal to what the search gives its own outputs; with tags,
+        placeholders and context as `stream` has them."""
+        encoded, first, placeholders = [], self.tag_ids(tags), Placeholders(self.tokenizers)
+        in_context = preceding(pairs_of(pairs), self.input.context, lambda pair: pair[0])
         for number, (pair, before) in enumerate(in_context, 1):
-            source, target = (side.encode(text) for side, text in zip(self.tokenizers, pair, strict=True))
+            source, kept = read(pair[0], placeholders, first, before, self.input.max_len)
+            target = placeholders.encode_as(find(pair[1]) if kept else (pair[1],), kept, self.tokenizer)
             if (longest := max(len(source), len(target))) > MAX_SCORED:
                 raise ValueError(
                     f"pair {number} has a side of {longest:,} tokens; {MAX_SCORED:,} can be scored: cut it"
                 )
-            most = self.context.max_len if self.context else 0
-            encoded.append(([*context_ids(before, self.tokenizers.source, most - len(source)), *source], target))
+            encoded.append((source, target))
         return [
             Score(sum(logprobs), [*(self.tokenizer.piece(token) for token in target), "</s>"], logprobs)
             for (_, target), logprobs in zip(encoded, score_ids(self.module, encoded), strict=True)
@@ -190,15 +197,16 @@ def texts_of(lines: Iterable[str]) -> Iterator[str]:
         yield line
 
 
-def longest_source(model: Seq2SeqConfig, search: SearchConfig) -> int:
-    """The most tokens of a source that the model's positions reach, with the end and the longest output in mind."""
+def longest_source(model: Seq2SeqConfig, search: SearchConfig, most: int) -> int:
+    """The most tokens of a source, up to `most`, that the model's positions reach, with the end and the longest output
+    in mind. Of longer sources than those of its training a model knows nothing."""
     if model.position.kind != "learned":
-        return MAX_SOURCE
+        return most
     places = model.position.max_len
     for_output = int((places - search.max_extra) / search.max_ratio) if search.max_ratio else places
     if places < search.max_extra or min(places, for_output) < 2:
         raise ValueError(f"max_extra = {search.max_extra}: the model has {places} positions in all; take a lower one")
-    return min(MAX_SOURCE, places - 1, for_output - 1)
+    return min(most, places - 1, for_output - 1)
 
 
 def search_config(base: SearchConfig, length_penalty: float | None, changes: Mapping[str, Any]) -> SearchConfig:

@@ -7,6 +7,9 @@ translated on its own, and the white space between pieces stays. In a piece, cod
 * or else text for the model to copy, if they are lone ones of the text (`%s`), and taken out and put back along the
   cross-attention (`headway.text.inline`) if they are tags.
 
+What the memory holds of a piece is not searched at all; what it holds of one like it is read with it, by a model that
+was trained so.
+
 Where a code is then missing, doubled, invented or badly nested, or a term is broken, the piece is searched again under
 constraints, and at last with its tags taken out. What is still wrong is put into words, and no code is lost: one that
 found no place stands at the end.
@@ -21,13 +24,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby, pairwise
-from typing import Protocol, TypeGuard
+from typing import Literal, Protocol, TypeGuard
 
-from headway.config import ContextConfig, SearchConfig
+from headway.config import SOURCE_ALONE, InputConfig, SearchConfig
+from headway.data.memory import Match, Memory
 from headway.generate.align import Head, align
 from headway.generate.beam import Hypothesis
-from headway.generate.constrain import Constraint, Phrase, Vocabulary, demanding
+from headway.generate.constrain import Constraint
 from headway.generate.decode import translate_ids
+from headway.generate.phrases import Phrase, Vocabulary, demanding
 from headway.generate.placeholders import Placeholders
 from headway.models.seq2seq import Seq2Seq
 from headway.text.codes import Code, Part, Parts, codes, differences, find_parts, joined, plain
@@ -35,6 +40,9 @@ from headway.text.context import context_ids
 from headway.text.inline import Aligned, Node, Span, lifted, put_back
 from headway.text.segment import CODE, Pieces, fit, joints, sentences
 from headway.text.tokenizer import Tokenizer, TokenizerPair
+
+OFFERED = 75
+"""Least score of a match that a person would rather mend than translate anew, by the custom of translators' tools."""
 
 WIDE = 8
 """The least beam under constraints: what must appear takes its share of the places (`headway.generate.beam`)."""
@@ -59,17 +67,26 @@ class Terms(Protocol):
 
 @dataclass(frozen=True)
 class Translated:
-    """A translation; logprob: of its num_tokens tokens, the ends among them (nats); faults: what is wrong, in words."""
+    """A translation; logprob: of its num_tokens tokens, the ends among them (nats); faults: what is wrong, in words;
+    matches: the memory's best for each piece, taken where they are usable."""
 
     parts: Parts
     logprob: float
     num_tokens: int
     faults: tuple[str, ...] = ()
+    matches: tuple[Match, ...] = ()
 
     @property
     def confidence(self) -> float:
         """Geometric mean of the tokens' probabilities; 1 where no model was asked."""
         return min(1.0, math.exp(self.logprob / self.num_tokens)) if self.num_tokens else 1.0
+
+    @property
+    def origin(self) -> Literal["model", "memory", "adapted"]:
+        """Where all of it is from: the model, if a part of it is."""
+        if self.num_tokens or not self.matches:
+            return "model"
+        return "memory" if all(match.exact for match in self.matches) else "adapted"
 
 
 @dataclass
@@ -78,7 +95,7 @@ class Piece:
 
     parts: a piece of a text; kinds: of codes that it may have; before: the pieces before it, for context; ids: what the
     model reads; start: where its own tokens begin there; kept: the codes that are atoms there; text, root: its text
-    without the codes that were taken out, and those; found, target, faults: what came out.
+    without the codes that were taken out, and those; match: the memory's best; found, target, faults: what came out.
     """
 
     parts: Parts
@@ -92,6 +109,7 @@ class Piece:
     faults: list[str] = field(default_factory=list)
     before: tuple[str, ...] = ()
     start: int = 0
+    match: Match | None = None
 
 
 @dataclass
@@ -100,7 +118,7 @@ class Translator:
 
     max_source: most tokens of a piece; languages: of source and target, for sentences and spaces; head: the
     cross-attention to go by; by_sentence: one sentence at a time, even where several would fit; tags: ids of the atoms
-    to put before each; context: what the model reads before a piece.
+    to put before each; memory: to look pieces up in; input: what the model reads before a piece.
     """
 
     model: Seq2Seq
@@ -111,8 +129,9 @@ class Translator:
     head: Head
     by_sentence: bool = False
     terms: Terms | None = None
+    memory: Memory | None = None
     tags: Sequence[int] = ()
-    context: ContextConfig | None = None
+    input: InputConfig = SOURCE_ALONE
 
     def __call__(
         self, texts: Sequence[tuple[Parts, frozenset[str]]], before: Sequence[Sequence[str]] | None = None
@@ -135,14 +154,14 @@ class Translator:
 
     def _pieces(self, parts: Parts, kinds: frozenset[str], before: Sequence[str] = ()) -> Iterator[tuple[Piece, str]]:
         """The pieces of a text, each with the white space behind it. before: the texts before this one."""
-        recent = deque[str](maxlen=self.context.num if self.context else 0)
+        recent = deque[str](maxlen=self.input.context)
         for text in before:
             recent += [words for run, _ in self._runs((text,), kinds) if (words := plain(run)).strip()]
         for run, space in self._runs(parts, kinds):
             if run and is_sentence_mark(run[0]):
                 yield Piece(run, kinds, target=run), ""
                 continue
-            yield self._prepared(Piece(run, kinds, before=tuple(recent)), atoms=True), space
+            yield self._prepared(Piece(run, kinds, before=tuple(recent), match=self._recalled(run)), atoms=True), space
             if (words := plain(run)).strip():
                 recent.append(words)
 
@@ -174,21 +193,36 @@ class Translator:
     def _prepared(self, piece: Piece, *, atoms: bool) -> Piece:
         """The piece as the model reads it; atoms: with its codes as such, if the vocabulary has enough.
 
-        Codes without any letter around them, and a piece of white space, are their own translation and get no ids.
+        Codes without any letter around them, and a piece of white space, are their own translation and get no ids, nor
+        does what the memory holds.
         """
         piece.target, own = piece.parts, codes(piece.parts)
         words = plain(piece.parts, "")
         if not (any(map(str.isalpha, words)) if own else words.strip()):
+            return piece
+        if piece.match and piece.match.usable:
+            piece.target = find_parts(piece.match.target, piece.kinds)
             return piece
         if atoms and self._placeholders.fit(piece.parts):
             ids, piece.kept = self._placeholders.encode(piece.parts)
         else:
             piece.text, piece.root = lifted(joined(part.raw if is_copied(part) else part for part in piece.parts))
             ids = self.tokenizers.source.encode(piece.text)
-        most = min(self.context.max_len, self.max_source) if self.context else 0
-        around = context_ids(piece.before, self.tokenizers.source, most - len(self.tags) - len(ids))
+        source, match = self.tokenizers.source, list[int]()
+        if piece.match and self.input.matches:
+            match = self._placeholders.encode_as(piece.match.target, piece.kept, source)
+        room = min(self.input.max_len, self.max_source) - len(self.tags) - len(ids)
+        around = context_ids(piece.before, source, room, match)
         piece.ids, piece.start = (*self.tags, *around, *ids), len(self.tags) + len(around)
         return piece
+
+    def _recalled(self, parts: Parts) -> Match | None:
+        """The memory's best for this piece: from what the model can read on, or else to be offered."""
+        if self.memory is None:
+            return None
+        found = joined(part if isinstance(part, str) or part.markup else part.raw for part in parts)
+        least = min(self.input.matches or OFFERED, OFFERED)
+        return next(iter(self.memory.lookup(found, min_score=least)), None)
 
     @cached_property
     def _placeholders(self) -> Placeholders:
@@ -202,7 +236,8 @@ class Translator:
             faults += piece.faults
         found = [piece.found for piece, _ in row if piece.found is not None]
         logprob, num_tokens = sum(one.logprob for one in found), sum(len(one.token_logprobs) for one in found)
-        return Translated(joined(parts), logprob, num_tokens, tuple(dict.fromkeys(faults)))
+        matches = tuple(piece.match for piece, _ in row if piece.match is not None)
+        return Translated(joined(parts), logprob, num_tokens, tuple(dict.fromkeys(faults)), matches)
 
     # ---- searches ----
 
@@ -246,7 +281,8 @@ class Translator:
                 tagged.append(piece)
             else:
                 piece.target = find_parts((target.decode_line(tokens)[0],), piece.kinds)
-        pairs = [(piece.ids, piece.found.tokens) for piece in tagged if piece.found and piece.found.tokens]
+        own = {id(piece): [*self.tags, *piece.ids[piece.start :]] for piece in tagged}  # a match has the same words
+        pairs = [(own[id(piece)], piece.found.tokens) for piece in tagged if piece.found and piece.found.tokens]
         origins = align(self.model, pairs, self.head)
         for piece in tagged:
             assert piece.found is not None
@@ -254,7 +290,7 @@ class Translator:
             text = target.decode_line(tokens)[0]
             origin = next(origins) if tokens else []
             ours = spans(self.tokenizers.source, piece.ids[piece.start :], piece.text)
-            ours, theirs = [(0, 0)] * piece.start + ours, spans(target, tokens, text)
+            ours, theirs = [(0, 0)] * len(self.tags) + ours, spans(target, tokens, text)
             parts, lost = put_back(piece.root, Aligned(piece.text, text, ours, theirs, origin))
             piece.target = find_parts(parts, piece.kinds)
             piece.faults += [f"`{code.raw.strip()}` found no word of its own" for code in lost]
@@ -275,7 +311,7 @@ class Translator:
 
     def _taken_out(self, piece: Piece) -> tuple[Piece, None] | None:
         """The piece again with its tags taken out, where they were atoms."""
-        again = Piece(piece.parts, piece.kinds, before=piece.before)
+        again = Piece(piece.parts, piece.kinds, before=piece.before, match=piece.match)
         return (self._prepared(again, atoms=False), None) if piece.kept else None
 
     @cached_property

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headway.generate.constrain import Atoms
-from headway.text.codes import Code, Parts, codes, shield, unshield
-from headway.text.tokenizer import TokenizerPair
+from headway.text.codes import Code, Parts, codes, shield, shield_as, unshield
+from headway.text.tokenizer import Tokenizer, TokenizerPair
 
 
 class Placeholders:
@@ -27,6 +27,11 @@ class Placeholders:
         named, kept = shield(parts, self.num)
         atom = self.tokenizers.source.atom
         return self.tokenizers.source.encode_parts([p if isinstance(p, str) else atom(f"<x{p}>") for p in named]), kept
+
+    def encode_as(self, parts: Parts, kept: Sequence[Code], tokenizer: Tokenizer) -> list[int]:
+        """Other parts beside that text, as ids of one of the two: codes that they share with it are the same atoms."""
+        named = shield_as(parts, kept)
+        return tokenizer.encode_parts([p if isinstance(p, str) else tokenizer.atom(f"<x{p}>") for p in named])
 
     def decode(self, tokens: Sequence[int], kept: Sequence[Code]) -> Parts:
         """What a model wrote, with those codes in it."""

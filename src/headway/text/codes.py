@@ -384,17 +384,24 @@ def unshield(parts: Iterable[str | int], kept: Sequence[Code]) -> Parts:
     )
 
 
+def shield_as(parts: Iterable[Part], kept: Iterable[Code]) -> list[str | int]:
+    """Other parts with the numbers that `shield` gave these codes, where they have them too; the rest is text."""
+    names = [name for _, name in counted(kept) if name]
+    return replaced(counted(parts), {name: number for number, name in enumerate(names)})
+
+
 def shield_pair(
-    source: Iterable[Part], target: Iterable[Part], most: int, salt: int
-) -> tuple[list[str | int], list[str | int]]:
-    """A pair to train on: codes that both sides have (by key and side, equal ones in order) are replaced by numbers
-    under `most`, the same on both sides and all different; the others are text. Where both have more than `most`, all
-    are text. The numbers are drawn by the salt, so that every placeholder is trained; same salt, same numbers."""
+    source: Iterable[Part], target: Iterable[Part], most: int, salt: int, match: Iterable[Part] = ()
+) -> tuple[list[str | int], list[str | int], list[str | int]]:
+    """A pair to train on, and the translation of a similar source: codes that both sides have (by key and side, equal
+    ones in order) are replaced by numbers under `most`, the same on both sides and in the match, and all different; the
+    others are text. Where both have more than `most`, all are text. The numbers are drawn by the salt, so that every
+    placeholder is trained; same salt, same numbers."""
     ours, theirs = list(counted(source)), list(counted(target))
     there = {name for _, name in theirs}
     shared = [name for _, name in ours if name and name in there]
     number = dict(zip(shared, drawn(len(shared), most, salt), strict=True)) if len(shared) <= most else {}
-    return replaced(ours, number), replaced(theirs, number)
+    return replaced(ours, number), replaced(theirs, number), replaced(counted(match), number)
 
 
 Name = tuple[str, Side, int]

@@ -1,8 +1,11 @@
-"""Sentences before a sentence, for a model to read with it: `one <sep> another <sep> the sentence itself`.
+"""What a model reads before a sentence: sentences that stand before it in its text, and the translation of one like it.
+
+    a translation from the memory <match> one <sep> another <sep> the sentence itself
 
 The source alone is extended, the target is that of the sentence (Tiedemann and Scherrer 2017, "Neural Machine
-Translation with Extended Context", 2+1 there; N + 1 here). Training and translation both come through here, so a model
-reads the same ids for the same text. The twin is a text put together by hand in tests/test_context.py.
+Translation with Extended Context", 2+1 there, N + 1 here; Bulte and Tezcan 2019, "Neural Fuzzy Repair"). Training and
+translation both come through here, so a model reads the same ids for the same text. The twin is a text put together by
+hand in tests/test_context.py.
 """
 
 from collections import deque
@@ -11,7 +14,7 @@ from typing import TypeVar
 
 from headway.text.tokenizer import Tokenizer
 
-SEPARATOR = "<sep>"
+SEPARATOR, MATCH = "<sep>", "<match>"
 
 Item = TypeVar("Item")
 
@@ -28,14 +31,15 @@ def preceding(items: Iterable[Item], num: int, text: Callable[[Item], str]) -> I
             before.append(own)
 
 
-def context_ids(before: Sequence[str], tokenizer: Tokenizer, room: int) -> list[int]:
-    """The ids of the texts, each with the separator behind it, `room` tokens or fewer: a text that does not fit is left
-    out whole, and all that stand before it. Raises ValueError where the vocabulary has no separator."""
-    if not before:
-        return []
-    separator, found = tokenizer.atom(SEPARATOR), list[int]()
+def context_ids(before: Sequence[str], tokenizer: Tokenizer, room: int, match: Sequence[int] = ()) -> list[int]:
+    """The ids of a match, and of the texts, each with its separator behind it, `room` tokens or fewer: what does not
+    fit is left out whole, a text with all that stand before it, those before the match. Raises ValueError where the
+    vocabulary has no separator."""
+    first = [*match, tokenizer.atom(MATCH)] if match else []
+    separator = [tokenizer.atom(SEPARATOR)] if before else []
+    first, found = first if len(first) <= room else [], list[int]()
     for ids in reversed(tokenizer.encode_batch(before)):
-        if len(found) + len(ids) + 1 > room:
+        if len(first) + len(found) + len(ids) + 1 > room:
             break
-        found[:0] = [*ids, separator]
-    return found
+        found[:0] = ids + separator
+    return first + found

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from headway.config import LanguagesConfig, Recipe, Seq2SeqConfig, TrainConfig
+from headway.config import InputConfig, LanguagesConfig, Recipe, Seq2SeqConfig, TrainConfig
 from headway.data.batch import Batch
 from headway.data.corpus import stream_pairs
 from headway.recipe import dump_toml, literal_path, parse_recipe, resolve_paths
@@ -97,7 +97,12 @@ def recipe_for(source: Path, target: Path, changes: Mapping[str, Any]) -> Recipe
 
 
 def adaptation_for(
-    source: Path, target: Path, changes: Mapping[str, Any], model: Seq2SeqConfig, languages: LanguagesConfig
+    source: Path,
+    target: Path,
+    changes: Mapping[str, Any],
+    model: Seq2SeqConfig,
+    languages: LanguagesConfig,
+    reads: InputConfig,
 ) -> Recipe:
     """A recipe to adapt a model, which says this of itself, to two parallel files alone; says what it chose."""
     if asked := [name for name in changes if name in ("model", "model.preset")]:
@@ -110,7 +115,8 @@ def adaptation_for(
     table["train"] |= {"validate_every": every, "save_every": every, "patience": 3}
     table["train"]["average"] = {"kind": "best", "num": 1}
     known = {f"{side}_language": name for side, name in languages if name is not None}
-    table["data"] = known | table["data"]
+    table["data"] = known | reads.model_dump(exclude_none=True) | table["data"]
+    table["tokenizer"] |= {"separator": reads.context > 0, "match": reads.matches is not None}  # as in the model's own
     whole = parse_recipe(table, {}, MADE).model_copy(update={"model": model})
     # Written and read, so that changes find its layers as a recipe has them: with a default layer, and repeated.
     made = resolve_paths(parse_recipe(tomllib.loads(dump_toml(whole)), changes, MADE), Path.cwd())

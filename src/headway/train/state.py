@@ -49,6 +49,9 @@ FORMAT = 1
 SHOWN = 12
 """Differences that are shown one by one."""
 RUN, RECIPE, ESTIMATE = "run.json", "recipe.toml", "estimate.json"
+STORE = "store"
+"""The folder of a run where its encoded data lies, if the recipe names no other."""
+
 OURS = (
     *(RECIPE, WEIGHTS, CONFIG, TOKENIZER, *TOKENIZERS),
     *(ESTIMATE, "checkpoints", "metrics.jsonl", "timing.jsonl", "tensorboard"),
@@ -296,8 +299,10 @@ def open_run(
 
 def check_free(path: Path, force: bool = False) -> None:
     """Refuse a folder in which a run lies already (unless it is to be overwritten), or in which other things lie."""
-    # A kill in the very first moment leaves a lock and a temporary file.
-    if not path.is_dir() or all(entry.name.startswith((".lock", f".{RUN}.")) for entry in path.iterdir()):
+    # A kill before the first step leaves encoded data, a lock and a temporary file.
+    if not path.is_dir() or all(
+        entry.name == STORE or entry.name.startswith((".lock", f".{RUN}.")) for entry in path.iterdir()
+    ):
         return
     if not (path / RUN).is_file():
         raise ValueError(f"{path}: holds other files, and no run. Name a new or an empty folder with --out")

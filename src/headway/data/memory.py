@@ -65,6 +65,11 @@ class Match:
     exact: bool = False
     adapted: bool = False
 
+    @property
+    def usable(self) -> bool:
+        """Is this a translation of the text itself, and not of one like it?"""
+        return self.exact or self.adapted
+
 
 @dataclass
 class Target:
@@ -158,6 +163,12 @@ class Memory:
         found.sort(key=lambda pair: (pair[0].score, pair[1].count, pair[1].last), reverse=True)
         return [match for match, _ in found]
 
+    def similar(self, source: Parts, min_score: int) -> Parts | None:
+        """The translation of the source that is most like this one, and at least so much, but not the same: what a
+        model learns to mend. None where there is none."""
+        found = self.lookup(source, min_score=min_score)
+        return next((match.target for match in found if not match.exact), None)
+
     def _match(self, wanted: Parts, context: str, source: Parts, target: Target, equal: bool, similar: int) -> Match:
         """What one translation is worth; equal: the sources are, but for codes and numbers; similar: their score."""
         if source == wanted:
@@ -198,11 +209,13 @@ def units_of(path: Path, source: str | None, target: str | None, skipped: Counte
     made = document_class(path.name.removesuffix(".gz"))
     assert made is not None
     with mapped(path) as data:
-        for segment in made(data, str(path), source, target).segments():
+        document = made(data, str(path), source, target)
+        for segment in document.segments():
             if (reason := why_not(segment)) or segment.target is None:
                 skipped[reason or "no translation"] += 1
             else:
                 yield Unit(segment.source, segment.target, segment.context, f"{path}: {segment.place}")
+        skipped.update(document.skipped.counts)
 
 
 def split(parts: Parts) -> list[str]:

@@ -1,0 +1,221 @@
+"""What all commands share: their options, where they read and write, how they speak and end."""
+
+import gzip
+import json
+import logging
+import os
+import shutil
+import sys
+import tempfile
+import tomllib
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import IO, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+log = logging.getLogger("headway")
+
+
+class Device(StrEnum):
+    auto = "auto"
+    cpu = "cpu"
+    cuda = "cuda"
+
+
+class Dtype(StrEnum):
+    float32 = "float32"
+    bfloat16 = "bfloat16"
+
+
+class Stop(StrEnum):
+    first = "first"
+    exact = "exact"
+
+
+ModelFolder = Annotated[str, typer.Argument(metavar="MODEL", help="A model folder or a run folder.")]
+SourceDocument = Annotated[
+    str,
+    typer.Argument(metavar="[FILE|-]", help="A text file or a document (.gz too), or - for lines of standard input."),
+]
+TextFile = Annotated[str, typer.Argument(metavar="[FILE|-]", help="A text file (.gz too), or - for standard input.")]
+SourceFile = Annotated[str, typer.Option("--source", help="Source text, one sentence a line (.gz too).")]
+DeviceOption = Annotated[Device, typer.Option("--device", help="Where to compute; auto takes a GPU if there is one.")]
+ThreadsOption = Annotated[
+    int | None, typer.Option("--threads", min=1, max=1024, help="CPU threads; torch's choice by default.")
+]
+DtypeOption = Annotated[Dtype, typer.Option("--dtype", help="Number format of the computation.")]
+# What is not given is the model's own: the [search] of its recipe.
+BeamOption = Annotated[
+    int | None, typer.Option("--beam", min=1, help="Width of the beam; 1 is greedy; else 4, or as in the recipe.")
+]
+PenaltyOption = Annotated[
+    float | None, typer.Option("--length-penalty", help="Alpha of the length penalty; else 0.6, or as in the recipe.")
+]
+StopOption = Annotated[
+    Stop | None, typer.Option("--stop", help="first: as many ended as the beam is wide; exact: none can win.")
+]
+TagOption = Annotated[
+    list[str] | None,
+    typer.Option("--tag", help="A tag that the model was trained with, such as 2de. May be repeated."),
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Only warnings and errors on stderr.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, with all there is to know.")]
+
+
+class Commands(TyperGroup):
+    """Every command ends through here, so that each fault has one exit code and one voice."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            if sys.stdout is None:
+                raise ValueError("standard output is closed; send it to /dev/null if it is not wanted")
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+            return result
+        except (typer.Exit, typer.Abort):
+            raise
+        except BrokenPipeError:
+            assert sys.stdout is not None
+            # Whoever read us (`| head`) has enough. Python would complain once more when it flushes at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
+        except KeyboardInterrupt as interrupt:
+            print(f"headway: {str(interrupt) or 'stopped'}", file=sys.stderr)
+            raise typer.Exit(1) from None
+        except ValueError as error:
+            print(f"headway: {error}", file=sys.stderr)
+            raise typer.Exit(2) from error
+        except (OSError, ArithmeticError, MemoryError) as error:
+            print(f"headway: the work failed: {error or type(error).__name__}", file=sys.stderr)
+            raise typer.Exit(1) from error
+        except (RuntimeError, AssertionError, LookupError, TypeError, AttributeError):
+            # Our own fault, or the machine's: whoever mends it needs to see where.
+            traceback.print_exc()
+            raise typer.Exit(1) from None
+
+
+def speak(quiet: bool) -> None:
+    """Words of the package go to stderr as plain lines."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    log.handlers[:] = [handler]
+    log.propagate = False
+    log.setLevel(logging.WARNING if quiet else logging.INFO)
+
+
+def overrides(settings: list[str]) -> dict[str, Any]:
+    """`a.b=c` each: c as TOML reads it, or else a plain string."""
+    found: dict[str, Any] = {}
+    for setting in settings:
+        path, equals, value = setting.partition("=")
+        if not equals or not path.strip():
+            raise ValueError(f"--set {setting}: write it as path=value, such as --set train.steps=100")
+        try:
+            found[path.strip()] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            found[path.strip()] = value
+    return found
+
+
+@contextmanager
+def output(path: str | None) -> Iterator[IO[bytes] | gzip.GzipFile]:
+    """Standard output, or a file (packed if .gz) that appears only when it is whole. Entered before the work, to refuse
+    a bad path."""
+    if path in (None, "-"):
+        yield sys.stdout.buffer
+        return
+    target = Path(path)
+    whole = not target.exists() or target.is_file()
+    if whole:
+        target = Path(os.path.realpath(path))  # what a link points to is written, and the link stays
+    part = target.with_name(f".{target.name}.{os.getpid()}.part") if whole else target
+    try:
+        if target.exists() and not os.access(target, os.W_OK):
+            raise PermissionError(f"no permission to write {target}")
+        file = part.open("wb")
+    except OSError as error:
+        raise ValueError(
+            f"{path}: cannot be written ({error.strerror or error}); give -o a file in a folder that you may write"
+        ) from None
+    try:
+        with file:
+            if Path(path).suffix == ".gz":
+                with gzip.GzipFile(target.stem, "wb", fileobj=file, mtime=0) as packed:
+                    yield packed
+            else:
+                yield file
+        if whole:
+            part.replace(target)
+    except OSError as error:
+        if error.filename is None and not isinstance(error, BrokenPipeError):
+            raise OSError(error.errno, f"{error.strerror or error}: {path} was not written") from error
+        raise
+    finally:
+        if whole:
+            part.unlink(missing_ok=True)
+
+
+def lines_of(path: str, out: str | None = None) -> Iterator[str]:
+    """The lines of a file or of standard input. `out`: where results will go, which must be another place."""
+    from headway.data.corpus import iter_lines, read_lines
+
+    if path != "-":
+        refuse_same(path, out)
+        return iter(read_lines(path))
+    if sys.stdin is None:
+        raise ValueError("standard input is closed; name a file")
+    return iter_lines(sys.stdin.buffer)
+
+
+@contextmanager
+def whole_file(path: str) -> Iterator[str]:
+    """A file by its name; for -, one that holds standard input."""
+    if path != "-":
+        yield path
+        return
+    if sys.stdin is None:
+        raise ValueError("standard input is closed; name a file")
+    with tempfile.TemporaryDirectory(prefix="headway-") as folder:
+        file = Path(folder) / "standard input"
+        with file.open("wb") as copy:
+            shutil.copyfileobj(sys.stdin.buffer, copy)
+        yield str(file)
+
+
+def refuse_same(path: str, out: str | None) -> None:
+    if out not in (None, "-") and os.path.realpath(path) == os.path.realpath(out):
+        raise ValueError(f"{out}: is the input as well; give -o another file")
+
+
+@contextmanager
+def reported(path: str | None, title: str) -> Iterator[Callable[[Any], object]]:
+    """What writes the sections of a report into a file, or does nothing where none is named. Entered before the work,
+    to refuse a bad path."""
+    if path is None:
+        yield lambda sections: None
+        return
+    if not path.endswith((".html", ".json")):
+        raise ValueError(f"{path}: name it .html for a page, or .json for data")
+    from headway.evaluate.report import page, to_json
+
+    make = to_json if path.endswith(".json") else page
+    with output(path) as sink:
+        yield lambda sections: sink.write(make(title, sections).encode())
+
+
+def show_sections(sections: Any) -> None:
+    """A report on the terminal, as words."""
+    from rich.console import Console
+
+    from headway.evaluate.report import terminal
+
+    terminal(sections, Console(stderr=True))
+
+
+def print_json(value: Any) -> None:
+    print(json.dumps(value, ensure_ascii=False))
