@@ -267,6 +267,15 @@ def test_the_terminal_shows_brackets_as_they_are() -> None:
     assert "[bold]x[/bold]" in printed([Text("t", ["[bold]x[/bold]"]), Table("[red]", ["[b]"], [["[/b]"]])])
 
 
+def test_the_terminal_gets_the_first_examples_and_the_number_of_the_others() -> None:
+    sections = [Examples("t", [Example(f"line {number}", "x", "y") for number in range(1, 1034)])]
+    shown = printed(sections)
+    assert "line 30" in shown
+    assert "line 31" not in shown
+    assert "1,003 more are in a report file" in shown
+    assert all(f"line {number}" in page("t", sections) for number in (1, 31, 1033))
+
+
 @settings(max_examples=60, deadline=None)
 @given(text=st.text(max_size=40))
 def test_any_text_can_be_shown_three_ways(text: str) -> None:

@@ -274,6 +274,10 @@ def finite(data: Any) -> Any:
     return None if isinstance(data, float) and not math.isfinite(data) else data
 
 
+ON_TERMINAL = 30
+"""Examples that a terminal is given."""
+
+
 def terminal(sections: Sequence[Section], console: Console) -> None:
     """Print the sections. Histograms are bars; of a line there are its ends, its lowest and its highest point."""
     for section in sections:
@@ -305,7 +309,7 @@ def terminal_parts(section: Section) -> Iterator[rich.text.Text | rich.table.Tab
             rows = [[name, len(y), y[0], y[-1], min(y), max(y)] for name, y in ys.items() if y]
             yield grid(Table(section.title, columns, rows))
         case Examples():
-            for example in section.rows:
+            for example in section.rows[:ON_TERMINAL]:
                 yield rich.text.Text(
                     shown(example.place) + (f": {shown(example.note)}" if example.note else ""), style="dim"
                 )
@@ -313,6 +317,8 @@ def terminal_parts(section: Section) -> Iterator[rich.text.Text | rich.table.Tab
                     yield rich.text.Text.assemble(
                         "  ", *((piece, "reverse" if on else "") for piece, on in marked(text, spans))
                     )
+            if (more := len(section.rows) - ON_TERMINAL) > 0:
+                yield rich.text.Text(f"{more:,} more are in a report file (.html, .json)")
 
 
 def grid(table: Table) -> rich.table.Table:
