@@ -42,9 +42,13 @@ from headway.text.codes import Parts, plain
 
 EXAMPLES = Path(__file__).parents[1] / "tests" / "formats" / "files"
 
-# ---- the texts of a file by other parsers: source and translation; both are the same where there is one language ----
+# ---- the texts of a file by other parsers: source and translation; both are the same where there is one language. A
+# place that may have a text and has none is NOTHING, since a translation may leave nothing there ----
 
 Pair = tuple[str, str]
+
+
+NOTHING = "", ""
 
 
 def alone(text: str) -> Pair:
@@ -115,8 +119,12 @@ def tmx_languages(path: Path) -> tuple[str, str]:
 
 def tmx(path: Path) -> Iterator[Pair]:
     languages = tmx_languages(path)
-    for unit in tree(path).iter("{*}tu"):
-        sides = [[tuv.find("{*}seg") for tuv in unit.iter("{*}tuv") if xml_lang(tuv) == tag] for tag in languages]
+    root = tree(path)
+    space = f"{{{etree.QName(root).namespace or ''}}}"
+    for unit in root.iter(f"{space}tu"):
+        sides = [
+            [tuv.find(f"{space}seg") for tuv in unit.iter(f"{space}tuv") if xml_lang(tuv) == tag] for tag in languages
+        ]
         if len(sides[0]) == 1 and len(sides[1]) < 2 and None not in sides[0] + sides[1] and words(sides[0][0]):
             yield spelt(sides[0][0]), spelt(sides[1][0]) if sides[1] else ""
 
@@ -162,11 +170,12 @@ def html(path: Path) -> Iterator[Pair]:
         if name in BLOCK:
             runs.append(["", ""])
         else:
-            runs[-1][0] += f"<{name}{''.join(f' {key}={value!r}' for key, value in given.items())}{'/' * kept}>"
+            told = "".join(f' {key}="{value}"' for key, value in given.items())
+            runs[-1][0] += f"<{name}{told}{'/' * kept}>"
         for text, child in [(element.text, None), *((child.tail, child) for child in element)] if not kept else []:
             if child is not None:
                 walk(child)
-            runs[-1][0] += text or ""
+            runs[-1][0] += (text or "").replace("<", "\u2039").replace(">", "\u203a")  # no tag
             runs[-1][1] += text or ""
         if name in BLOCK:
             runs.append(["", ""])
@@ -185,8 +194,8 @@ def html(path: Path) -> Iterator[Pair]:
         text = data.decode(parser.documentEncoding or "utf-8", "replace").removeprefix("\ufeff")
         walk(parser.parse(TEMPLATE.sub(hide, text)))
     for run, text in runs:
-        if HIDDEN.sub("", text).strip():
-            yield alone(HIDDEN.sub(lambda found: expressions[int(found[1])], run))
+        whole = alone(HIDDEN.sub(lambda found: expressions[int(found[1])], run))
+        yield whole if HIDDEN.sub("", text).strip() else NOTHING
 
 
 def markdown(path: Path) -> Iterator[Pair]:
@@ -213,8 +222,8 @@ def markdown(path: Path) -> Iterator[Pair]:
 
     for token in parser.parse(path.read_text(encoding="utf-8-sig")):
         found = list(shown(token.children or [])) if token.type == "inline" else []
-        if TEMPLATE.sub("", "".join(text for text, is_text in found if is_text)).strip():
-            yield alone("".join(text for text, _ in found))
+        words = TEMPLATE.sub("", "".join(text for text, is_text in found if is_text)).strip()
+        yield alone("".join(text for text, _ in found)) if words else NOTHING
 
 
 TIMES = r"[\d:]+[.,]\d+[ \t]*-->[ \t]*[\d:]+[.,]\d+[^\n]*\n"
@@ -223,8 +232,9 @@ TIMES = r"[\d:]+[.,]\d+[ \t]*-->[ \t]*[\d:]+[.,]\d+[^\n]*\n"
 def cues(path: Path) -> Iterator[Pair]:
     text = re.sub(r"\r\n?", "\n", path.read_bytes().decode("utf-8-sig"))
     for payload in re.findall(rf"^[ \t]*{TIMES}((?:(?!.*-->)[^\n]+(?:\n|\Z))*)", text, re.MULTILINE):
-        if re.sub(r"<[^>]*>|\{\\[^}]*\}", "", payload).strip():
-            yield alone(" ".join((unescape(payload) if path.suffix.lower() == ".vtt" else payload).split()))
+        words = re.sub(r"<[^>]*>|\{\\[^}]*\}", "", payload).strip()
+        shown = unescape(payload) if path.suffix.lower() == ".vtt" else payload
+        yield alone(" ".join(shown.split())) if words else NOTHING
 
 
 PARSERS: dict[str, Callable[[Path], Iterator[Pair]]] = {
@@ -351,7 +361,7 @@ def measure(
     except OSError as error:  # polib's, for what it cannot read
         figure.unread = str(error)
         return figure
-    figure.parsed = len(before)
+    figure.parsed = len(before) - before.count(NOTHING)
     if translate is not None:
         judge(figure, before, list(after(path, written, kind)), seen.all, document.bilingual)
     return figure
@@ -366,10 +376,11 @@ def after(path: Path, written: bytes, kind: str) -> Iterator[Pair]:
 
 def judge(figure: Figure, before: list[Pair], found: list[Pair], done: list[Done], bilingual: bool) -> None:
     """Count the codes of a file. Raises ValueError where the parsers do not see the same texts."""
-    if not len(before) == len(found) == len(done):
-        told = f"{len(done)} texts, {len(before)} and afterwards {len(found)} for the other parser"
+    pairs = [(one, other) for one, other in zip(before, found, strict=False) if one != NOTHING]
+    if len(before) != len(found) or len(pairs) != len(done):
+        told = f"{len(done)} texts, and {len(before)} places, afterwards {len(found)}, for the other parser"
         raise ValueError(f"{figure.name}: {told}: they cannot be compared")
-    for (source, _), (source_after, target), one in zip(before, found, done, strict=True):
+    for ((source, _), (source_after, target)), one in zip(pairs, done, strict=True):
         count = len(CODE.findall(source))
         figure.codes += count
         if bilingual and source != source_after:

@@ -4,8 +4,9 @@
 
 Writes the training pairs of a run as a TMX and its held-out sources as lines, and translates those as a user would:
 `headway translate RUN lines.txt`, without and with `--memory train.tmx`. BLEU (sacreBLEU) of five answers to the same
-lines: the source itself; the best match of the memory from 30 % on; the model; the model with the memory; all of that
-once more for the lines that the memory has not, but for numbers and codes.
+lines: the source itself; the best match of the memory from 30 % on, or else the source (other bounds, and nothing in
+place of the source, score less); the model; the model with the memory; all of that once more for the lines that the
+memory has not, but for numbers and codes.
 """
 
 import argparse
@@ -64,7 +65,9 @@ def measured(run: Path) -> dict[str, object]:
         together, more = translated(run, lines, "--memory", str(tmx))
     answers = {
         "the source itself": sources,
-        f"the memory alone, from {LEAST} %": ["" if match is None else plain(match.target) for match in found],
+        f"the memory alone, from {LEAST} %": [
+            source if match is None else plain(match.target) for source, match in zip(sources, found, strict=True)
+        ],
         "the model alone": alone,
         "the model with the memory": together,
     }

@@ -82,7 +82,7 @@ SPACES: dict[str, tuple[Constraint, Callable[[Sequence[int]], bool]]] = {
         lambda tokens: (
             sorted(set(tokens) & {OH, ROT, TEE}) == [ROT, OH, TEE]
             and max(map(tokens.count, (OH, ROT, TEE))) == 1
-            and tokens.index(ROT) < tokens.index(TEE)
+            and tokens.index(ROT) + 1 < tokens.index(TEE)
         ),
     ),
     "prefix": (Prefix([OH, SPACE], 8), lambda tokens: list(tokens[:2]) == [OH, SPACE]),

@@ -12,7 +12,7 @@ import torch
 from conftest import Toy
 from headway import api, cli
 from headway.check import check
-from headway.config import BPEConfig, CleanConfig, DataConfig, InputConfig, LanguagesConfig, SearchConfig
+from headway.config import BPEConfig, CleanConfig, DataConfig, InputConfig, SearchConfig
 from headway.data.encode import Encoder
 from headway.data.prepare import Corpus
 from headway.data.tally import Tally
@@ -105,6 +105,11 @@ class Ends(ToyModel):
         return super().start(sources)
 
 
+def listening(model: Ends, tokenizers: TokenizerPair, reads: InputConfig, max_source: int = 200) -> Translator:
+    search = SearchConfig(beam=1)
+    return Translator(model, tokenizers, search, max_source, ("en", "de"), input=reads)  # pyright: ignore
+
+
 @pytest.mark.parametrize("num", [0, 1, 2, 5])
 def test_training_and_translation_read_what_was_put_together_by_hand(
     num: int, bytewise: TokenizerPair, tmp_path: Path
@@ -128,26 +133,22 @@ def test_training_and_translation_read_what_was_put_together_by_hand(
     reads = InputConfig(context=num, max_len=MOST)
     for at, line in enumerate(LINES):  # as many before as there are: those farther away change nothing
         model = Ends(bytewise.source.vocab_size)
-        options = {"max_source": 200, "languages": LanguagesConfig(), "input": reads, "before": LINES[:at]}
-        translate_lines(model, bytewise, [line], SearchConfig(beam=1), Counts(), **options)  # pyright: ignore
-        assert [in_bytes(ids, bytewise.source) for ids in model.read] == [by_hand(LINES, at, num)] * bool(line.strip())
+        translate_lines(listening(model, bytewise, reads), [line], Counts(), LINES[:at])
+        read = {in_bytes(ids, bytewise.source) for ids in model.read}  # a forgotten {0} is searched twice
+        assert read == ({by_hand(LINES, at, num)} if line.strip() else set())
 
 
 def test_lines_at_once_or_one_by_one_are_read_alike(bytewise: TokenizerPair) -> None:
-    reads, search = InputConfig(context=2, max_len=MOST), SearchConfig(beam=1)
     model = Ends(bytewise.source.vocab_size)
-    options = {"max_source": 200, "languages": LanguagesConfig(), "input": reads}
-    translate_lines(model, bytewise, LINES, search, Counts(), **options)  # pyright: ignore
+    translate_lines(listening(model, bytewise, InputConfig(context=2, max_len=MOST)), LINES, Counts())
     wanted = {by_hand(LINES, at, 2) for at in range(len(LINES)) if LINES[at].strip()}
     assert {in_bytes(ids, bytewise.source) for ids in model.read} == wanted
 
 
 def test_a_line_in_pieces_has_its_own_pieces_before_each(bytewise: TokenizerPair) -> None:
     model = Ends(bytewise.source.vocab_size)
-    options = {"max_source": 20, "languages": LanguagesConfig(source="en")}
-    reads = InputConfig(context=1, max_len=MOST)
     lines = ["Start.", "One man is here. Two men run. A dog."]
-    translate_lines(model, bytewise, lines, SearchConfig(beam=1), Counts(), input=reads, **options)  # pyright: ignore
+    translate_lines(listening(model, bytewise, InputConfig(context=1, max_len=MOST), 20), lines, Counts())
     read = {in_bytes(ids, bytewise.source) for ids in model.read}
     # 20 tokens in all: a piece gets the one before it where both fit.
     assert read == {b"Start.", b"One man is here.", b"Two men run.", b"Two men run.\xffA dog."}

@@ -78,6 +78,52 @@ def test_a_model_that_copies_gives_every_text_back(placeholders: int) -> None:
     assert [one.faults for one in found] == [()] * len(TEXTS)
 
 
+BOLD = Code("<b>", "open", True), Code("<i>", "open", True, "1"), Code("</i>", "close", True, "1"), CLOSE
+TOGETHER: Parts = ("Open ", *BOLD[:2], "the file", *BOLD[2:], " ", BREAK, " ", OPEN, Code("%s"), CLOSE, " now.")
+
+
+def test_codes_that_stand_together_are_one_for_the_model_and_themselves_afterwards() -> None:
+    tokenizer = made(3)
+    model, heard = Copy(tokenizer), list[list[int]]()
+    start = model.start
+    model.start = lambda sources: [heard.extend(sources), start(sources)][1]  # pyright: ignore
+    (one,) = translator(model, tokenizer)([(TOGETHER, PROSE)])
+    assert (one.parts, one.faults) == (TOGETHER, ())
+    atoms = [tokenizer.atom(f"<x{number}>") for number in range(3)]
+    assert [token for token in heard[0] if token in tokenizer.atom_ids] == atoms
+    assert len(heard) == 1
+
+
+def test_a_text_with_more_codes_than_there_are_atoms_is_cut_where_it_can_be() -> None:
+    tokenizer = made(4)
+    text: Parts = tuple(part for _ in range(9) for part in (OPEN, "the file", CLOSE, " now "))
+    (one,) = translator(Copy(tokenizer), tokenizer)([(text, PROSE)])
+    assert (plain(one.parts), one.faults) == (plain(text), ())
+    assert one.num_pieces > 4
+
+
+def test_a_pair_of_tags_is_not_left_around_nothing() -> None:
+    """A model that says both tags first is asked again."""
+    tokenizer = made(2)
+
+    def table(source: Prefix, prefix: Prefix) -> list[float]:
+        atoms = [token for token in source if token in tokenizer.atom_ids]
+        words = [token for token in source if token not in [*atoms, EOS]]
+        said = [*atoms, *words]
+        row = [-9.0 if token in tokenizer.atom_ids else -20.0 for token in range(tokenizer.vocab_size)]
+        rest = [token for token in said if list(prefix).count(token) < said.count(token)]
+        row[rest[0] if rest else EOS] = 9.0
+        return row
+
+    model = Copy(tokenizer)
+    ToyModel.__init__(model, table)
+    (one,) = translator(model, tokenizer)([(("Open ", OPEN, "the file", CLOSE, " now."), PROSE)])
+    assert plain(one.parts, "").strip()
+    assert [code.raw for code in codes(one.parts)] == ["<b>", "</b>"]
+    assert "<b></b>" not in plain(one.parts)
+    assert one.faults == ()
+
+
 @pytest.mark.parametrize("placeholders", [0, 8])
 def test_no_model_is_asked_about_codes_without_words(placeholders: int) -> None:
     tokenizer = made(placeholders)

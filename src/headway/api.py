@@ -37,6 +37,7 @@ from headway.evaluate.report import Section
 from headway.folder import as_json, describe, open_model
 from headway.folder import load as load
 from headway.formats.kinds import read_document
+from headway.formats.lines import Lines
 from headway.generate.model import Model
 from headway.presets import PRESETS
 from headway.recipe import (
@@ -73,8 +74,9 @@ def translate_document(
     """Translate the texts of a document (`headway.formats.kinds`) and write the file with them; returns the report.
 
     everything: finished translations as well; mark: what the model wrote, as to be reviewed; memory: files of
-    translations to reuse; terms: a term list; by_sentence: None: in files of one language, whose texts are paragraphs;
-    search: as in `Model.stream`. Raises ValueError with all faults of the files, before anything is translated.
+    translations to reuse; terms: a term list; by_sentence: None: in files of one language, whose texts are paragraphs,
+    but not in lines of text; search: as in `Model.stream`. Raises ValueError with all faults of the files, before
+    anything is translated.
     """
     languages = model.languages
     known = Terms.load(terms) if terms is not None else None
@@ -88,7 +90,8 @@ def translate_document(
         document = read_document(data, str(path), languages.source, languages.target)
         number = sum(1 for _ in document.segments())  # faults are told now
         log.info("%s: %s texts", path, f"{number:,}")
-        sentences = not document.bilingual if by_sentence is None else by_sentence
+        paragraphs = not document.bilingual and not isinstance(document, Lines)
+        sentences = paragraphs if by_sentence is None else by_sentence
         translate = model.translator(by_sentence=sentences, terms=known, memory=remembered, tags=tags, **search)
         report = Report()
         job = Job(translate, everything, mark, remembered, terms=known, context=model.input.context)

@@ -42,6 +42,7 @@ from headway.generate.align import choose_head, copied
 from headway.generate.decode import score_ids, translate_ids
 from headway.generate.lines import Counts, translate_lines
 from headway.generate.model import Model, longest_source
+from headway.generate.parts import Translator
 from headway.models.seq2seq import Seq2Seq
 from headway.nn.invariant import apply_batch_invariance
 from headway.recipe import (
@@ -362,16 +363,9 @@ class Validation:
         search, target = self.recipe.search, self.tokenizers.target
         if not self.with_more:
             sources, references = zip(*self.pairs[:most], strict=True)
-            results = translate_lines(
-                model,
-                self.tokenizers,
-                sources,
-                search,
-                Counts(),
-                max_source=self.longest,
-                languages=description(self.recipe).languages,
-            )
-            return [line[0].text for line in results], list(references)
+            languages = self.recipe.data.source_language, self.recipe.data.target_language
+            translator = Translator(model, self.tokenizers, search, self.longest, languages)
+            return [line[0].text for line in translate_lines(translator, sources, Counts())], list(references)
         chosen = [(row, pair[1]) for row, pair in zip(self.rows, self.pairs, strict=True) if row is not None][:most]
         banned = [*target.line_breaking_ids, *target.atom_ids]
         found = translate_ids(model, [row.source for row, _ in chosen], search, banned=banned)

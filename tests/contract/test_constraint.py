@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Hashable
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 
 import pytest
 import torch
@@ -66,13 +66,21 @@ def both(one: Predicate, other: Predicate) -> Predicate:
 
 
 def nested(output: Output) -> bool:
-    """6 opens and 7 closes, once each; 2 appears twice; 9 never."""
+    """6 opens and 7 closes, once each, with something between; 2 appears twice; 9 never."""
     counts = all(output.count(token) == n for token, n in ((2, 2), (6, 1), (7, 1), (9, 0)))
-    return counts and output.index(6) < output.index(7)
+    return counts and output.index(6) + 1 < output.index(7)
+
+
+def ordered(output: Output) -> bool:
+    """5, 2, 6 and 7 once each, 5 before 2, 6 before 7 with something between."""
+    counts = all(output.count(token) == 1 for token in (5, 2, 6, 7))
+    return counts and output.index(5) < output.index(2) and output.index(6) + 1 < output.index(7)
 
 
 def uncrossed(output: Output) -> bool:
-    """(1 2) and (3 4) once each, in an order in which no edge of one pair cuts the other."""
+    """(1 2) and (3 4) once each, in an order in which no edge of one pair cuts the other, and neither is empty."""
+    if {(1, 2), (3, 4)} & set(pairwise(output)):
+        return False
     order = tuple(token for token in output if token in {1, 2, 3, 4})
     return order in {(1, 2, 3, 4), (3, 4, 1, 2), (1, 3, 4, 2), (3, 1, 2, 4)}
 
@@ -90,6 +98,7 @@ TENANTS: dict[str, tuple[Constraint, Predicate]] = {
     "no prefix": (Prefix([], SIZE), lambda output: True),
     "atoms": (Atoms([2, 2], [(6, 7)], kind=[9], vocab_size=SIZE), nested),
     "two pairs": (Atoms(pairs=[(1, 2), (3, 4)], kind=[], vocab_size=SIZE), uncrossed),
+    "atoms in order": (Atoms([5, 2], [(6, 7)], kind=[], vocab_size=SIZE, order=[5, 2]), ordered),
     "no atoms": (Atoms(kind=[3, 4], vocab_size=SIZE), lambda output: not {3, 4} & set(output)),
     "must": (must("rot"), has("rot")),
     "must with case": (must("Br", case=True), has("Br", 0)),

@@ -125,11 +125,15 @@ class Prefix(Constraint):
         return self.tokens[state : state + 1]
 
 
+Placed = tuple[tuple[int, ...], tuple[int, ...], bool]
+
+
 class Atoms(Constraint):
     """Placeholders that are tokens of their own: each appears as often as it is listed, and no other of `kind` does.
 
-    alone: ids, one for each time; pairs: (opening, closing) ids, one for each time, well nested; kind: all ids of
-    placeholders. A state is how many of each are left to come, and the closing ids of what is open.
+    alone: ids, one for each time; pairs: (opening, closing) ids, one for each time, well nested and with something in
+    them; kind: all ids of placeholders; order: ids that come in this order, each once. A state is how many of each are
+    left to come, the closing ids of what is open, and whether the last token opened a pair.
     """
 
     def __init__(
@@ -139,7 +143,9 @@ class Atoms(Constraint):
         *,
         kind: Iterable[int],
         vocab_size: int,
+        order: Sequence[int] = (),
     ) -> None:
+        self.order = {token: tuple(order[:at]) for at, token in enumerate(order)}
         self.left = dict(sorted(Counter([*alone, *(opening for opening, _ in pairs)]).items()))
         self.closing = dict(pairs)
         roles = [*dict.fromkeys(alone), *chain.from_iterable(dict.fromkeys(pairs))]
@@ -151,22 +157,23 @@ class Atoms(Constraint):
         _check_ids(self.kind, vocab_size)
         self.vocab_size = vocab_size
 
-    def start(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        return tuple(self.left.values()), ()
+    def start(self) -> Placed:
+        return tuple(self.left.values()), (), False
 
-    def step(self, state: tuple[tuple[int, ...], tuple[int, ...]], token: int) -> Hashable | None:
-        counts, opened = state
+    def step(self, state: Placed, token: int) -> Hashable | None:
+        counts, opened, fresh = state
         if token not in self.kind:
-            return state
+            return counts, opened, False
         if opened and token == opened[-1]:
-            return counts, opened[:-1]
+            return None if fresh else (counts, opened[:-1], False)
         left = dict(zip(self.left, counts, strict=True))
-        if not left.get(token):
+        if not left.get(token) or any(left[before] for before in self.order.get(token, ())):
             return None
         left[token] -= 1
-        return tuple(left.values()), (*opened, self.closing[token]) if token in self.closing else opened
+        more = (self.closing[token],) if token in self.closing else ()
+        return tuple(left.values()), opened + more, bool(more)
 
-    def forbidden(self, state: tuple[tuple[int, ...], tuple[int, ...]]) -> Tensor | None:
+    def forbidden(self, state: Placed) -> Tensor | None:
         never = sorted(self.kind - set(self.wanted(state)))
         if not never:
             return None
@@ -174,18 +181,20 @@ class Atoms(Constraint):
         mask[never] = True
         return mask
 
-    def unmet(self, state: tuple[tuple[int, ...], tuple[int, ...]]) -> tuple[str, ...]:
-        counts, opened = state
+    def unmet(self, state: Placed) -> tuple[str, ...]:
+        counts, opened, _ = state
         missing = [f"placeholder {token} is missing" for token, n in zip(self.left, counts, strict=True) if n]
         return *missing, *(f"placeholder {token} must still close" for token in reversed(opened))
 
-    def progress(self, state: tuple[tuple[int, ...], tuple[int, ...]]) -> int:
-        counts, opened = state
+    def progress(self, state: Placed) -> int:
+        counts, opened, _ = state
         return 2 * (sum(self.left.values()) - sum(counts)) - len(opened)  # an opening is 1, and its closing 1 more
 
-    def wanted(self, state: tuple[tuple[int, ...], tuple[int, ...]]) -> Sequence[int]:
-        counts, opened = state
-        return [*opened[-1:], *(token for token, n in zip(self.left, counts, strict=True) if n)]
+    def wanted(self, state: Placed) -> Sequence[int]:
+        counts, opened, fresh = state
+        left = dict(zip(self.left, counts, strict=True))
+        turn = (token for token, n in left.items() if n and not any(left[one] for one in self.order.get(token, ())))
+        return [*([] if fresh else opened[-1:]), *turn]
 
 
 def _check_ids(tokens: Iterable[int], vocab_size: int) -> None:

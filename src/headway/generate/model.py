@@ -9,15 +9,15 @@ from typing import Any, Literal, overload
 from headway.check import check_search
 from headway.config import SOURCE_ALONE, AlignmentConfig, InputConfig, LanguagesConfig, SearchConfig, Seq2SeqConfig
 from headway.data.memory import Memory
-from headway.generate.align import Head, any_head
+from headway.generate.align import Head
 from headway.generate.decode import score_ids
-from headway.generate.lines import Counts, Result, read, translate_lines
+from headway.generate.lines import Counts, Result, translate_lines
 from headway.generate.parts import Terms, Translator
 from headway.generate.placeholders import Placeholders
 from headway.models.seq2seq import Seq2Seq
 from headway.strict import ConfigError, validate
 from headway.text.codes import find
-from headway.text.context import preceding
+from headway.text.context import context_ids, preceding
 from headway.text.tokenizer import TokenizerPair
 
 log = logging.getLogger("headway")
@@ -101,8 +101,8 @@ class Model:
         Raises ValueError for options that no search can honour.
         """
         changes = {"beam": beam, "n_best": n_best, "stop": stop, "max_ratio": max_ratio, "max_extra": max_extra}
-        config, longest = self.settings(length_penalty=length_penalty, max_source=max_source, **changes)
-        return self._stream(lines, config, longest, self.tag_ids(tags), lines_at_once)
+        changes |= {"length_penalty": length_penalty, "max_source": max_source}
+        return self._stream(lines, self.translator(by_sentence=False, tags=tags, **changes), lines_at_once)
 
     def tag_ids(self, tags: Sequence[str]) -> list[int]:
         """Ids of tags. Raises ValueError for one that the vocabulary has not."""
@@ -135,7 +135,7 @@ class Model:
             config,
             max_source=longest,
             languages=(self.languages.source, self.languages.target),
-            head=Head(self.alignment.layer, self.alignment.head) if self.alignment else any_head(self.module),
+            head=Head(self.alignment.layer, self.alignment.head) if self.alignment else None,
             by_sentence=by_sentence,
             terms=terms,
             memory=memory,
@@ -143,34 +143,24 @@ class Model:
             input=self.input,
         )
 
-    def _stream(
-        self, lines: Iterable[str], config: SearchConfig, max_source: int, tags: Sequence[int], lines_at_once: int
-    ) -> Iterator[list[Result]]:
+    def _stream(self, lines: Iterable[str], translator: Translator, lines_at_once: int) -> Iterator[list[Result]]:
         counts, before = Counts(), deque[str](maxlen=self.input.context)
         for chunk in chunks(texts_of(lines), lines_at_once):
-            yield from translate_lines(
-                self.module,
-                self.tokenizers,
-                chunk,
-                config,
-                counts,
-                max_source=max_source,
-                languages=self.languages,
-                tags=tags,
-                input=self.input,
-                before=tuple(before),
-            )
+            yield from translate_lines(translator, chunk, counts, tuple(before))
             before.extend(chunk)
-        for told in counts.words(max_source):
+        for told in counts.words(translator.max_source):
             log.warning("%s", told)
 
     def score(self, pairs: Iterable[tuple[str, str]], tags: Sequence[str] = ()) -> list[Score]:
         """The log-probability of each (source, target), equal to what the search gives its own outputs; with tags,
         placeholders and context as `stream` has them."""
         encoded, first, placeholders = [], self.tag_ids(tags), Placeholders(self.tokenizers)
+        room, source_of = self.input.max_len - len(first), self.tokenizers.source.encode
         in_context = preceding(pairs_of(pairs), self.input.context, lambda pair: pair[0])
         for number, (pair, before) in enumerate(in_context, 1):
-            source, kept = read(pair[0], placeholders, first, before, self.input.max_len)
+            parts = find(pair[0])
+            ids, kept = placeholders.encode(parts) if placeholders.fit(parts) else (source_of(pair[0]), [])
+            source = [*first, *context_ids(before, self.tokenizers.source, room - len(ids)), *ids]
             target = placeholders.encode_as(find(pair[1]) if kept else (pair[1],), kept, self.tokenizer)
             if (longest := max(len(source), len(target))) > MAX_SCORED:
                 raise ValueError(

@@ -3,7 +3,8 @@
 A text is cut at its line breaks and, where it is too long or `by_sentence` asks for it, into sentences; each piece is
 translated on its own, and the white space between pieces stays. In a piece, codes are
 
-* atoms, where the vocabulary has placeholders: the model writes them itself, having learnt to copy them;
+* atoms, where the vocabulary has placeholders: the model writes them itself, having learnt to copy them; codes that
+  stand together are one (`headway.text.groups`);
 * or else text for the model to copy, if they are lone ones of the text (`%s`), and taken out and put back along the
   cross-attention (`headway.text.inline`) if they are tags.
 
@@ -21,14 +22,14 @@ import math
 import re
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from itertools import groupby, pairwise
 from typing import Literal, Protocol, TypeGuard
 
 from headway.config import SOURCE_ALONE, InputConfig, SearchConfig
 from headway.data.memory import Match, Memory
-from headway.generate.align import Head, align
+from headway.generate.align import Head, align, any_head
 from headway.generate.beam import Hypothesis
 from headway.generate.constrain import Constraint
 from headway.generate.decode import translate_ids
@@ -37,6 +38,7 @@ from headway.generate.placeholders import Placeholders
 from headway.models.seq2seq import Seq2Seq
 from headway.text.codes import Code, Part, Parts, codes, differences, find_parts, joined, plain
 from headway.text.context import context_ids
+from headway.text.groups import Groups, grouped, ungrouped
 from headway.text.inline import Aligned, Node, Span, lifted, put_back
 from headway.text.segment import CODE, Pieces, fit, joints, sentences
 from headway.text.tokenizer import Tokenizer, TokenizerPair
@@ -68,13 +70,18 @@ class Terms(Protocol):
 @dataclass(frozen=True)
 class Translated:
     """A translation; logprob: of its num_tokens tokens, the ends among them (nats); faults: what is wrong, in words;
-    matches: the memory's best for each piece, taken where they are usable."""
+    matches: the memory's best for each piece, taken where they are usable; score: that of the search, summed over the
+    num_pieces pieces; finished: False where one stopped at the length limit; replaced: characters that no line has."""
 
     parts: Parts
     logprob: float
     num_tokens: int
     faults: tuple[str, ...] = ()
     matches: tuple[Match, ...] = ()
+    score: float = 0.0
+    num_pieces: int = 1
+    finished: bool = True
+    replaced: int = 0
 
     @property
     def confidence(self) -> float:
@@ -95,7 +102,8 @@ class Piece:
 
     parts: a piece of a text; kinds: of codes that it may have; before: the pieces before it, for context; ids: what the
     model reads; start: where its own tokens begin there; kept: the codes that are atoms there; text, root: its text
-    without the codes that were taken out, and those; match: the memory's best; found, target, faults: what came out.
+    without the codes that were taken out, and those; match: the memory's best; found, targets: what came out, best
+    first; faults: of the best; replaced: characters in it that no line has; groups: what codes stand for several.
     """
 
     parts: Parts
@@ -104,9 +112,11 @@ class Piece:
     kept: list[Code] = field(default_factory=list)
     text: str = ""
     root: Node = field(default_factory=lambda: Node(None, 0))
-    found: Hypothesis | None = None
-    target: Parts = ()
+    found: Sequence[Hypothesis] = ()
+    targets: list[Parts] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
+    replaced: int = 0
+    groups: Groups = field(default_factory=dict)
     before: tuple[str, ...] = ()
     start: int = 0
     match: Match | None = None
@@ -117,8 +127,8 @@ class Translator:
     """A loaded model, with what it takes to translate texts with codes.
 
     max_source: most tokens of a piece; languages: of source and target, for sentences and spaces; head: the
-    cross-attention to go by; by_sentence: one sentence at a time, even where several would fit; tags: ids of the atoms
-    to put before each; memory: to look pieces up in; input: what the model reads before a piece.
+    cross-attention to go by, None: any; by_sentence: one sentence at a time, even where several would fit; tags: ids of
+    the atoms to put before each; memory: to look pieces up in; input: what the model reads before a piece.
     """
 
     model: Seq2Seq
@@ -126,7 +136,7 @@ class Translator:
     search: SearchConfig
     max_source: int
     languages: tuple[str | None, str | None]
-    head: Head
+    head: Head | None = None
     by_sentence: bool = False
     terms: Terms | None = None
     memory: Memory | None = None
@@ -136,8 +146,15 @@ class Translator:
     def __call__(
         self, texts: Sequence[tuple[Parts, frozenset[str]]], before: Sequence[Sequence[str]] | None = None
     ) -> list[Translated]:
-        """The best translation of each text, in order. texts: parts, and the kinds of codes to find in them; before:
-        for each the texts before it in its document, which a model with context reads too."""
+        """The best translation of each text, in order; see `nbest`."""
+        return [found[0] for found in self.nbest(texts, before)]
+
+    def nbest(
+        self, texts: Sequence[tuple[Parts, frozenset[str]]], before: Sequence[Sequence[str]] | None = None
+    ) -> list[list[Translated]]:
+        """The translations of each text, in order, best first, as many as the search gives. texts: parts, and the kinds
+        of codes to find in them; before: for each the texts before it in its document, which a model with context reads
+        too."""
         earlier = before if before is not None else [()] * len(texts)
         rows = [list(self._pieces(*text, known)) for text, known in zip(texts, earlier, strict=True)]
         todo = [piece for row in rows for piece, _ in row if piece.ids]
@@ -146,9 +163,10 @@ class Translator:
             trials = [(piece, trial) for piece in todo if piece.faults and (trial := again(piece))]
             self._search([trial for _, trial in trials])
             for piece, (trial, _) in trials:
-                if trial.found is not None and len(trial.faults) < len(piece.faults):
-                    piece.found, piece.target, piece.faults = trial.found, trial.target, trial.faults
-        return [self._whole(row) for row in rows]
+                if trial.found and len(trial.faults) < len(piece.faults):
+                    piece.found, piece.targets = trial.found, trial.targets
+                    piece.faults, piece.replaced = trial.faults, trial.replaced
+        return [[self._whole(row, rank) for rank in range(self._ranks(row))] for row in rows]
 
     # ---- texts to pieces, and back ----
 
@@ -156,25 +174,29 @@ class Translator:
         """The pieces of a text, each with the white space behind it. before: the texts before this one."""
         recent = deque[str](maxlen=self.input.context)
         for text in before:
-            recent += [words for run, _ in self._runs((text,), kinds) if (words := plain(run)).strip()]
-        for run, space in self._runs(parts, kinds):
+            recent += [words for run, _, _ in self._runs((text,), kinds) if (words := plain(run)).strip()]
+        for run, groups, space in self._runs(parts, kinds):
             if run and is_sentence_mark(run[0]):
-                yield Piece(run, kinds, target=run), ""
+                yield Piece(run, kinds, targets=[run]), ""
                 continue
-            yield self._prepared(Piece(run, kinds, before=tuple(recent), match=self._recalled(run)), atoms=True), space
+            match = self._recalled(ungrouped(run, groups))
+            yield self._prepared(Piece(run, kinds, groups=groups, before=tuple(recent), match=match), atoms=True), space
             if (words := plain(run)).strip():
                 recent.append(words)
 
-    def _runs(self, parts: Parts, kinds: frozenset[str]) -> Iterator[tuple[Parts, str]]:
-        """Sentence marks, and what stands between them, cut into pieces."""
+    def _runs(self, parts: Parts, kinds: frozenset[str]) -> Iterator[tuple[Parts, Groups, str]]:
+        """Sentence marks, and what stands between them, cut into pieces; where codes are atoms, with those that stand
+        together as one."""
         for own, run in groupby(joined(apart(find_parts(parts, kinds))), key=is_sentence_mark):
             run = tuple(run)
             if own:
-                yield run, ""
+                yield run, {}, ""
                 continue
+            run, groups = grouped(run) if self._placeholders.num else (run, {})
             waiting = iter(codes(run))
             for text, space in self._cut(plain(run, CODE)):
-                yield joined(next(waiting) if part == CODE else part for part in re.split(f"({CODE})", text)), space
+                cut = re.split(f"({CODE})", text)
+                yield joined(next(waiting) if part == CODE else part for part in cut), groups, space
 
     def _cut(self, text: str) -> Pieces:
         language, found = self.languages[0], list[tuple[str, str]]()
@@ -188,7 +210,9 @@ class Translator:
         return found
 
     def _size(self, text: str) -> int:
-        return len(self.tokenizers.source.encode(text.replace(CODE, ""))) + text.count(CODE)
+        """Tokens of a text, or as many as its codes take up of the atoms that there are."""
+        tokens, count = len(self.tokenizers.source.encode(text.replace(CODE, ""))), text.count(CODE)
+        return max(tokens + count, -(-count * self.max_source // max(1, self._placeholders.num or count)))
 
     def _prepared(self, piece: Piece, *, atoms: bool) -> Piece:
         """The piece as the model reads it; atoms: with its codes as such, if the vocabulary has enough.
@@ -196,12 +220,12 @@ class Translator:
         Codes without any letter around them, and a piece of white space, are their own translation and get no ids, nor
         does what the memory holds.
         """
-        piece.target, own = piece.parts, codes(piece.parts)
+        piece.targets, own = [piece.parts], codes(piece.parts)
         words = plain(piece.parts, "")
         if not (any(map(str.isalpha, words)) if own else words.strip()):
             return piece
         if piece.match and piece.match.usable:
-            piece.target = find_parts(piece.match.target, piece.kinds)
+            piece.targets = [find_parts(piece.match.target, piece.kinds)]
             return piece
         if atoms and self._placeholders.fit(piece.parts):
             ids, piece.kept = self._placeholders.encode(piece.parts)
@@ -210,7 +234,7 @@ class Translator:
             ids = self.tokenizers.source.encode(piece.text)
         source, match = self.tokenizers.source, list[int]()
         if piece.match and self.input.matches:
-            match = self._placeholders.encode_as(piece.match.target, piece.kept, source)
+            match = self._placeholders.encode_as(grouped(piece.match.target)[0], piece.kept, source)
         room = min(self.input.max_len, self.max_source) - len(self.tags) - len(ids)
         around = context_ids(piece.before, source, room, match)
         piece.ids, piece.start = (*self.tags, *around, *ids), len(self.tags) + len(around)
@@ -220,24 +244,38 @@ class Translator:
         """The memory's best for this piece: from what the model can read on, or else to be offered."""
         if self.memory is None:
             return None
-        found = joined(part if isinstance(part, str) or part.markup else part.raw for part in parts)
         least = min(self.input.matches or OFFERED, OFFERED)
-        return next(iter(self.memory.lookup(found, min_score=least)), None)
+        return next(iter(self.memory.lookup(parts, min_score=least)), None)
 
     @cached_property
     def _placeholders(self) -> Placeholders:
         return Placeholders(self.tokenizers)
 
-    def _whole(self, row: Sequence[tuple[Piece, str]]) -> Translated:
-        between = joints([(plain(piece.target, ""), space) for piece, space in row], *self.languages)
+    def _ranks(self, row: Sequence[tuple[Piece, str]]) -> int:
+        """How many translations there are of a text in pieces."""
+        return min((len(piece.found) for piece, _ in row if piece.found), default=self.search.n_best)
+
+    def _whole(self, row: Sequence[tuple[Piece, str]], rank: int) -> Translated:
+        targets = [piece.targets[min(rank, len(piece.targets) - 1)] for piece, _ in row]
+        spaces = [space for _, space in row]
+        between = joints([(plain(one, ""), space) for one, space in zip(targets, spaces, strict=True)], *self.languages)
         parts, faults = list[Part](), list[str]()
-        for (piece, _), space in zip(row, between, strict=True):
-            parts += [*piece.target, *missing(piece), space]
+        whole = partial(ungrouped, groups={made: of for piece, _ in row for made, of in piece.groups.items()})
+        for (piece, _), target, space in zip(row, targets, between, strict=True):
+            parts += [*whole(target), *missing(whole(piece.parts), whole(target)), space]
             faults += piece.faults
-        found = [piece.found for piece, _ in row if piece.found is not None]
-        logprob, num_tokens = sum(one.logprob for one in found), sum(len(one.token_logprobs) for one in found)
-        matches = tuple(piece.match for piece, _ in row if piece.match is not None)
-        return Translated(joined(parts), logprob, num_tokens, tuple(dict.fromkeys(faults)), matches)
+        found = [piece.found[rank] for piece, _ in row if piece.found]
+        return Translated(
+            joined(parts),
+            logprob=sum(one.logprob for one in found),
+            num_tokens=sum(len(one.token_logprobs) for one in found),
+            faults=tuple(dict.fromkeys(faults)),
+            matches=tuple(piece.match for piece, _ in row if piece.match is not None),
+            score=sum(one.score for one in found),
+            num_pieces=len(row),
+            finished=all(one.finished for one in found),
+            replaced=sum(piece.replaced for piece, _ in row),
+        )
 
     # ---- searches ----
 
@@ -255,45 +293,43 @@ class Translator:
             searched = translate_ids(self.model, sources, search, banned=banned, constraints=constraints)
             found = dict(zip(distinct, searched, strict=True))
             for piece, constraint in some:
-                if hypotheses := found[piece.ids, id(constraint)]:  # a constraint may leave no way at all
-                    piece.found = hypotheses[0]
-        asked = [(piece, constraint) for piece, constraint in asked if piece.found is not None]
-        self._read([piece for piece, _ in asked])
-        for piece, _ in asked:
-            piece.faults += differences(piece.parts, piece.target)
+                piece.found = found[piece.ids, id(constraint)]  # a constraint may leave no way at all
+        pieces = [piece for piece, _ in asked if piece.found]
+        self._read(pieces)
+        for piece in pieces:
+            piece.faults += differences(piece.parts, piece.targets[0])
             if self.terms is not None:
-                kept = self.terms.check(blanked(piece.parts), blanked(piece.target))
+                kept = self.terms.check(blanked(piece.parts), blanked(piece.targets[0]))
                 piece.faults += [term.words() for term in kept if term.broken]
-            if not plain(piece.target, "").strip():
+            if not plain(piece.targets[0], "").strip():
                 piece.faults.append(f"nothing was written for {plain(piece.parts)!r}")
-            if piece.found is not None and not piece.found.finished:
+            if not piece.found[0].finished:
                 piece.faults.append("stopped at the length limit: its end may be missing")
 
     def _read(self, pieces: Sequence[Piece]) -> None:
-        """What the searches found as parts."""
-        target, tagged = self.tokenizers.target, list[Piece]()
-        for piece in pieces:
-            assert piece.found is not None
-            tokens = piece.found.tokens
-            if piece.kept:
-                piece.target = find_parts(self._placeholders.decode(tokens, piece.kept), piece.kinds)
-            elif piece.root.inside:
-                tagged.append(piece)
-            else:
-                piece.target = find_parts((target.decode_line(tokens)[0],), piece.kinds)
+        """What the searches found, as parts."""
+        tagged = [piece for piece in pieces if piece.root.inside and not piece.kept]
         own = {id(piece): [*self.tags, *piece.ids[piece.start :]] for piece in tagged}  # a match has the same words
-        pairs = [(own[id(piece)], piece.found.tokens) for piece in tagged if piece.found and piece.found.tokens]
-        origins = align(self.model, pairs, self.head)
-        for piece in tagged:
-            assert piece.found is not None
-            tokens = piece.found.tokens
-            text = target.decode_line(tokens)[0]
-            origin = next(origins) if tokens else []
-            ours = spans(self.tokenizers.source, piece.ids[piece.start :], piece.text)
-            ours, theirs = [(0, 0)] * len(self.tags) + ours, spans(target, tokens, text)
-            parts, lost = put_back(piece.root, Aligned(piece.text, text, ours, theirs, origin))
-            piece.target = find_parts(parts, piece.kinds)
-            piece.faults += [f"`{code.raw.strip()}` found no word of its own" for code in lost]
+        pairs = [(own[id(piece)], one.tokens) for piece in tagged for one in piece.found if one.tokens]
+        origins = align(self.model, pairs, self.head or any_head(self.model)) if pairs else iter(())
+        for piece in pieces:
+            piece.targets, piece.replaced = [], 0
+            for rank, one in enumerate(piece.found):
+                if piece.root.inside and not piece.kept:
+                    parts, replaced, lost = self._put_back(piece, one.tokens, next(origins) if one.tokens else [])
+                    piece.faults += lost if rank == 0 else []
+                else:
+                    parts, replaced = self._placeholders.decode(one.tokens, piece.kept)
+                piece.targets.append(find_parts(parts, piece.kinds))
+                piece.replaced += replaced if rank == 0 else 0
+
+    def _put_back(self, piece: Piece, tokens: Sequence[int], origin: Sequence[int]) -> tuple[Parts, int, list[str]]:
+        """A translation with the tags that were taken out, and which of them found no word."""
+        text, replaced = self.tokenizers.target.decode_line(tokens)
+        ours = spans(self.tokenizers.source, piece.ids[piece.start :], piece.text)
+        ours, theirs = [(0, 0)] * len(self.tags) + ours, spans(self.tokenizers.target, tokens, text)
+        parts, lost = put_back(piece.root, Aligned(piece.text, text, ours, theirs, origin))
+        return parts, replaced, [f"`{code.raw.strip()}` found no word of its own" for code in lost]
 
     # ---- second tries ----
 
@@ -301,17 +337,17 @@ class Translator:
         """The piece again, to be searched so that what was wrong cannot be; None where nothing helps."""
         use, avoid = self.terms.phrases(blanked(piece.parts)) if self.terms is not None else ([], [])
         atoms = [self._placeholders.constraint(piece.kept)] if piece.kept else []
-        there = Counter(code.raw for code in codes(piece.target))
+        there = Counter(code.raw for code in codes(piece.targets[0]))
         if not piece.kept:
             lost = [part.raw for part in piece.parts if is_copied(part) and not there[part.raw]]
             use = [*use, *(Phrase((raw,), case=True) for raw in dict.fromkeys(lost))]
         constraint = demanding(use, avoid, lambda: self._vocabulary, *atoms)
-        trial = Piece(piece.parts, piece.kinds, piece.ids, piece.kept, piece.text, piece.root, start=piece.start)
+        trial = replace(piece, targets=[], faults=[], found=())
         return (trial, constraint) if constraint is not None else None
 
     def _taken_out(self, piece: Piece) -> tuple[Piece, None] | None:
         """The piece again with its tags taken out, where they were atoms."""
-        again = Piece(piece.parts, piece.kinds, before=piece.before, match=piece.match)
+        again = Piece(piece.parts, piece.kinds, groups=piece.groups, before=piece.before, match=piece.match)
         return (self._prepared(again, atoms=False), None) if piece.kept else None
 
     @cached_property
@@ -343,11 +379,11 @@ def is_copied(part: Part) -> TypeGuard[Code]:
     return isinstance(part, Code) and not part.markup and part.side == "alone"
 
 
-def missing(piece: Piece) -> list[Code]:
-    """The codes of a piece that its translation has not."""
-    there = Counter((code.key, code.side) for code in codes(piece.target))
+def missing(source: Parts, target: Parts) -> list[Code]:
+    """The codes of a text that its translation has not."""
+    there = Counter((code.key, code.side) for code in codes(target))
     lost = []
-    for code in codes(piece.parts):
+    for code in codes(source):
         there[code.key, code.side] -= 1
         if there[code.key, code.side] < 0:
             lost.append(code)

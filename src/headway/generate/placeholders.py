@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
 from headway.generate.constrain import Atoms
-from headway.text.codes import Code, Parts, codes, shield, shield_as, unshield
+from headway.text.codes import Code, Parts, codes, keeps_order, shield, shield_as, unshield
 from headway.text.tokenizer import Tokenizer, TokenizerPair
 
 
@@ -33,10 +34,16 @@ class Placeholders:
         named = shield_as(parts, kept)
         return tokenizer.encode_parts([p if isinstance(p, str) else tokenizer.atom(f"<x{p}>") for p in named])
 
-    def decode(self, tokens: Sequence[int], kept: Sequence[Code]) -> Parts:
-        """What a model wrote, with those codes in it."""
-        named = self.tokenizers.target.decode_parts(tokens)
-        return unshield([part if isinstance(part, str) else self.ids.index(part) for part in named], kept)
+    def decode(self, tokens: Sequence[int], kept: Sequence[Code]) -> tuple[Parts, int]:
+        """What a model wrote, with those codes in it, as one line; and how many characters had to be replaced."""
+        named, replaced = list[str | int](), 0
+        for is_code, some in groupby(tokens, self.ids.__contains__):
+            if is_code:
+                named += map(self.ids.index, some)
+                continue
+            text, number = self.tokenizers.target.decode_line(some)
+            named, replaced = [*named, text], replaced + number
+        return unshield(named, kept), replaced
 
     def banned(self, kept: Sequence[Code]) -> list[int]:
         """Tokens that the translation of a text with these codes cannot have."""
@@ -44,7 +51,7 @@ class Placeholders:
         return [number for number in self.tokenizers.target.atom_ids if number not in allowed]
 
     def constraint(self, kept: Sequence[Code]) -> Atoms:
-        """Each code once; a closing one behind its opening one."""
+        """Each code once; a closing one behind its opening one; those that keep their order in it."""
         alone, pairs, opened = list[int](), list[tuple[int, int]](), dict[str, list[int]]()
         for number, code in zip(self.ids, kept, strict=False):
             if code.side == "open":
@@ -54,4 +61,5 @@ class Placeholders:
             else:
                 alone.append(number)
         alone += [number for numbers in opened.values() for number in numbers]
-        return Atoms(alone, pairs, kind=self.ids, vocab_size=self.tokenizers.target.vocab_size)
+        order = [number for number, code in zip(self.ids, kept, strict=False) if keeps_order(code)]
+        return Atoms(alone, pairs, kind=self.ids, vocab_size=self.tokenizers.target.vocab_size, order=order)

@@ -455,7 +455,8 @@ NUMBERED = re.compile(r"%\d+\$|\{\d+[!:}]")
 
 
 def differences(source: Sequence[Part], target: Sequence[Part]) -> list[str]:
-    """What is wrong with the codes of a translation, in words: missing, too often, invented, badly nested, swapped.
+    """What is wrong with the codes of a translation, in words: missing, too often, invented, badly nested, swapped,
+    around nothing.
 
     Their order may change, but for printf's arguments without numbers: those take their values in order. Where the
     target numbers the arguments (`%2$s`), they are those of the source by that number.
@@ -472,7 +473,9 @@ def differences(source: Sequence[Part], target: Sequence[Part]) -> list[str]:
             told.append(f"{spelt[code]} missing" + (f" ({more} of {less})" if more else ""))
         elif more > less:
             told.append(f"{spelt[code]} {more} times, {less} in the source" if less else f"{spelt[code]} invented")
-    return told + swapped(ours, theirs) + misnested(ours, theirs, spelt)
+    told += swapped(ours, theirs) + restated(ours, theirs) + misnested(ours, theirs, spelt)
+    hollow = Counter(empty(target)) - Counter(empty(source))
+    return told + [f"{spelt[key, 'open']} has nothing in it" for key in hollow if wanted[key, "open"]]
 
 
 def numbered(found: Sequence[Code]) -> list[Code]:
@@ -502,15 +505,36 @@ def swapped(ours: Sequence[Code], theirs: Sequence[Code]) -> list[str]:
     return [f"`{second}` stands where `{first}` belongs: number them (`%1$s`), or keep their order"]
 
 
+def restated(ours: Sequence[Code], theirs: Sequence[Code]) -> list[str]:
+    """Statements of templates (`{% else %}`) that stand in another order: what they enclose would be another text."""
+    one, two = ([code.raw.strip() for code in some if is_statement(code)] for some in (ours, theirs))
+    if one == two or Counter(one) != Counter(two):
+        return []
+    first, second = next((a, b) for a, b in zip(one, two, strict=True) if a != b)
+    return [f"`{second}` stands where `{first}` belongs: keep their order"]
+
+
+def is_statement(code: Code) -> bool:
+    return code.side == "alone" and "{%" in code.raw
+
+
+def keeps_order(code: Code) -> bool:
+    """May this not change places with others: an argument of printf without a number, a statement of a template?"""
+    return is_statement(code) or bool(arguments([code]))
+
+
 def arguments(found: Sequence[Code]) -> list[str]:
     matches = [ARGUMENT.fullmatch(code.raw) for code in found if not code.markup]
     return [match[0] for match in matches if match and match["rest"]]
 
 
 def misnested(ours: Sequence[Code], theirs: Sequence[Code], spelt: dict[tuple[str, Side], str]) -> list[str]:
-    """Codes of the target that close before they open, or cross, where those of the source do not."""
-    if next(crossings(ours), None):
-        return []
+    """Codes of the target that close before they open, or cross; where those of the source do that too, another
+    order."""
+    if crossing := next(crossings(ours), None):
+        order, other = ([identity(code) for code in some if code.side != "alone"] for some in (ours, theirs))
+        closing = f"{spelt[crossing[0], 'close']} cuts another pair in the source"
+        return [f"{closing}, and stands in another order here"] if order != other else []
     told = []
     for key, other in crossings(theirs):
         closing = spelt[key, "close"]
@@ -518,6 +542,18 @@ def misnested(ours: Sequence[Code], theirs: Sequence[Code], spelt: dict[tuple[st
             f"{spelt[other, 'open']} and {closing} cross" if other else f"{closing} before {spelt[key, 'open']}"
         )
     return list(dict.fromkeys(told))
+
+
+def empty(parts: Sequence[Part]) -> Iterator[str]:
+    """The key of each pair, not crossing another, that has neither text nor a code that stands alone in it."""
+    stack, filled = list[tuple[str, int]](), 0
+    for part in parts:
+        if isinstance(part, str) or part.side == "alone":
+            filled += isinstance(part, Code) or bool(part.strip())
+        elif part.side == "open":
+            stack.append((part.key, filled))
+        elif stack and stack[-1][0] == part.key and stack.pop()[1] == filled:
+            yield part.key
 
 
 def crossings(found: Sequence[Code]) -> Iterator[tuple[str, str]]:
