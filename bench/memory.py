@@ -3,7 +3,7 @@
     python bench/memory.py RUN [--json]
 
 Writes the training pairs of a run as a TMX and its held-out sources as lines, and translates those as a user would:
-`headway translate RUN lines.txt`, without and with `--memory train.tmx`. BLEU (sacreBLEU) of five answers to the same
+`headway translate RUN lines.txt`, without and with `--memory train.tmx`. BLEU (sacreBLEU) of four answers to the same
 lines: the source itself; the best match of the memory from 30 % on, or else the source (other bounds, and nothing in
 place of the source, score less); the model; the model with the memory; all of that once more for the lines that the
 memory has not, but for numbers and codes.
@@ -15,8 +15,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 from xml.sax.saxutils import escape
 
 import sacrebleu
@@ -49,7 +50,7 @@ def translated(run: Path, lines: Path, *options: str) -> tuple[list[str], float]
     return out.read_text(encoding="utf-8").removesuffix("\n").split("\n"), time.perf_counter() - begun
 
 
-def measured(run: Path) -> dict[str, object]:
+def measured(run: Path) -> dict[str, Any]:
     recipe = resolve_paths(load_recipe(run / "recipe.toml"), run)
     data = Corpus(recipe.data, run / "store")
     languages = recipe.data.source_language or "en", recipe.data.target_language or "de"
@@ -83,6 +84,15 @@ def measured(run: Path) -> dict[str, object]:
     return {"pairs": len(kept), "bleu": scores, "seconds": {"alone": seconds, "with the memory": more}}
 
 
+def rows(found: dict[str, Any]) -> Iterator[dict[str, object]]:
+    """The model with the memory against what there is without it."""
+    for work, scores in found["bleu"].items():
+        *peers, ours = scores.items()
+        for peer, theirs in peers:
+            row = {"work": work, "peer": peer, "ours": ours[1], "theirs": theirs, "unit": "BLEU"}
+            yield {**row, "ratio": ours[1] / theirs}
+
+
 def bleu(texts: Sequence[str], references: Sequence[str]) -> float:
     return sacrebleu.corpus_bleu(texts, [references]).score
 
@@ -94,10 +104,10 @@ def main() -> None:
     options = parser.parse_args()
     found = measured(options.run)
     if options.json:
-        print(json.dumps(found, indent=2))
+        print(*map(json.dumps, rows(found)), sep="\n")
         return
     print(f"{found['pairs']:,} pairs in the memory")
-    for name, scores in dict(found["bleu"]).items():  # pyright: ignore
+    for name, scores in found["bleu"].items():
         print(f"\n{name}:")
         for answer, score in scores.items():
             print(f"  {score:6.2f}  {answer}")

@@ -62,7 +62,8 @@ def test_a_long_line_is_translated_in_pieces_that_lose_nothing(model: Model, cap
     with caplog.at_level("WARNING", "headway"):
         whole = model.translate([line], beam=1, max_extra=2, max_source=60)
     assert whole == [" ".join(model.translate([text for text, _ in pieces], beam=1, max_extra=2))]
-    assert f"1 of 1 lines had more than 60 tokens: translated in {len(pieces)} pieces" in caplog.text
+    assert f"1 of 1 lines were translated in {len(pieces)} pieces" in caplog.text
+    assert "the model reads 60 tokens" in caplog.text
 
 
 def test_a_model_with_learned_positions_gets_no_more_than_it_has_places_for(model: Model) -> None:
@@ -131,7 +132,7 @@ def test_scoring_reads_tags_and_placeholders_as_translation_does(model: Model, m
     pair = TokenizerPair(tokenizer, tokenizer)
     other = Model(module, pair, model.config, model.languages, model.search)
     given, read = list[tuple[list[int], list[int]]](), list[list[int]]()
-    score = [("Save %s.", "%s sichern, {0}.")]
+    score = [(" Save <b>%s</b>.", "<b>%s</b> sichern, {0}. ")]
     monkeypatch.setattr(
         "headway.generate.model.score_ids", lambda _, pairs: given.extend(pairs) or [[0.0]] * len(pairs)
     )
@@ -139,7 +140,7 @@ def test_scoring_reads_tags_and_placeholders_as_translation_does(model: Model, m
     source = [atom("<2de>"), *encode("Save "), atom("<x0>"), *encode(".")]
     assert [(list(x), y) for x, y in given] == [(source, [atom("<x0>"), *encode(" sichern, {0}.")])]
     monkeypatch.setattr(module, "start", lambda sources: [read.extend(sources), type(module).start(module, sources)][1])
-    other.translate(["Save %s."], beam=1, max_extra=1, tags=["2de"])
+    other.translate(["Save <b>%s</b>."], beam=1, max_extra=1, tags=["2de"])
     assert read[0] == [*source, EOS]  # what a tried model forgets is searched again
     with pytest.raises(ValueError, match="<3fr> is no atom"):
         other.score(score, ["3fr"])

@@ -424,6 +424,7 @@ def told(source: str, target: str) -> list[str]:
         ),
         ("<b>x<i>y</b></i>", "<b>y<i>x</b></i>", []),
         ("{% if x %}a{% else %}b{% endif %}", "{% if x %}b{% else %}a{% endif %}", []),
+        ("{% url 'a' %} and {% static 'b' %}", "{% static 'b' %} und {% url 'a' %}", []),
         (
             "{% if x %}a{% else %}b{% endif %}",
             "{% if x %}a{% endif %}b{% else %}",

@@ -212,6 +212,17 @@ def test_lines_of_text_take_from_the_memory_and_every_other_byte_stays() -> None
     assert report.origins == {"memory": 1, "model": 2}
 
 
+def test_a_blank_line_ends_what_is_context_for_lines() -> None:
+    heard = list[tuple[str, ...]]()
+
+    def hear(texts: Sequence[tuple[Parts, frozenset[str]]], before: Sequence[Sequence[str]]) -> list[Translated]:
+        heard.extend(tuple(texts) for texts in before)
+        return shout(texts)
+
+    b"".join(Job(hear, context=2)(opened("a\nb\n \nc\nd\n", "words"), Report()))
+    assert heard == [(), ("a",), (), ("c",)]
+
+
 def test_lines_that_are_not_utf_8_are_told_by_number() -> None:
     with pytest.raises(FormatError) as error:
         list(opened("a\né\n\nü", "words", encoding="latin-1").segments())

@@ -170,6 +170,22 @@ def test_a_model_that_was_not_trained_so_reads_no_match_and_is_offered_good_ones
     assert [[match.score for match in one.matches] for one in found] == [[80], []]
 
 
+def test_a_match_is_read_from_the_score_on_that_the_model_was_trained_with(bytewise: TokenizerPair) -> None:
+    translate = translator(bytewise, UNITS, input=InputConfig(max_len=100, matches=81))
+    (found,) = translate([(("Open the shop now.",), PROSE)])
+    assert translate.model.read == [bytewise.source.encode("Open the shop now.")]  # pyright: ignore
+    assert [match.score for match in found.matches] == [80]
+
+
+def test_beside_a_source_without_its_tags_a_match_has_none(bytewise: TokenizerPair) -> None:
+    tokenizers = TokenizerPair.train(["a"], ["b"], BPEConfig(vocab_size=261, match=True))
+    bold: Parts = (Code("<b>", "open", True), "file", Code("</b>", "close", True, "<b>"))
+    translate = translator(tokenizers, [Unit(("Open the ", *bold, "."), ("Mach die ", *bold, " auf."))])
+    translate([(("Close the ", *bold, "."), PROSE)])
+    encode, mark = tokenizers.source.encode, tokenizers.source.atom("<match>")
+    assert translate.model.read[0] == [*encode("Mach die file auf."), mark, *encode("Close the file.")]  # pyright: ignore
+
+
 @pytest.mark.parametrize("placeholders", [0, 8])
 def test_codes_go_where_they_belong_beside_a_match_with_the_same_words(placeholders: int) -> None:
     config = BPEConfig(vocab_size=261 + placeholders, placeholders=placeholders, match=True)

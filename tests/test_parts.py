@@ -9,7 +9,9 @@ import pytest
 import torch
 
 from headway.config import BPEConfig, SearchConfig
+from headway.data.memory import Memory, Unit
 from headway.generate.align import Head
+from headway.generate.lines import Counts, translate_lines
 from headway.generate.parts import Translated, Translator
 from headway.generate.phrases import Phrase
 from headway.nn.trace import Trace
@@ -255,3 +257,60 @@ def test_confidence_of_whole_texts() -> None:
         ([math.log(0.9)] * 500, 0.9),
     ):
         assert Translated((), math.fsum(logprobs), len(logprobs)).confidence == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("placeholders", [0, 4])
+def test_the_character_that_stands_for_codes_is_a_character(placeholders: int) -> None:
+    tokenizer = made(placeholders)
+    text: Parts = ("Open \ufffc the ", OPEN, "file\ufffc", CLOSE, ".")
+    (one,) = translator(Copy(tokenizer), tokenizer)([(text, PROSE)])
+    assert (one.parts, one.faults) == (text, ())
+
+
+def test_arguments_keep_their_order_within_tags_too() -> None:
+    """A model that swaps them is asked again; both stand alone for it, one with its tags."""
+    tokenizer = made(2)
+    atoms = [tokenizer.atom("<x0>"), tokenizer.atom("<x1>")]
+
+    def table(source: Prefix, prefix: Prefix) -> list[float]:
+        other = dict(zip(atoms, reversed(atoms), strict=True))
+        wanted = [other.get(token, token) for token in source]
+        row = [-9.0] * tokenizer.vocab_size
+        row[wanted[len(prefix)] if len(prefix) < len(wanted) else EOS] = 9.0
+        return row
+
+    model = Copy(tokenizer)
+    ToyModel.__init__(model, table)
+    text: Parts = ("Save ", OPEN, Code("%s"), CLOSE, " as ", Code("%d"), ".")
+    (one,) = translator(model, tokenizer)([(text, PROSE | {"printf"})])
+    assert [code.raw for code in codes(one.parts)] == ["<b>", "%s", "</b>", "%d"]
+    assert one.faults == ()
+
+
+def test_each_of_several_translations_keeps_the_codes() -> None:
+    tokenizer = made(3)
+    model = Copy(tokenizer, drop=lambda token: token == tokenizer.atom("<x2>"), never=2.0)
+    search = SearchConfig(beam=3, n_best=3, max_extra=20)
+    settings = {"max_source": 200, "languages": ("en", "de"), "head": HEAD}
+    translate = Translator(model, TokenizerPair(tokenizer, tokenizer), search, **settings)  # pyright: ignore
+    ((*found,),) = translate.nbest([(TEXTS[1], PROSE)])
+    assert len(found) == 3
+    for one in found:
+        assert sorted(code.raw for code in codes(one.parts)) == ["%s", "{name}"]
+
+
+def test_what_is_no_model_s_and_no_memory_s_is_told_as_neither() -> None:
+    tokenizer = made(2)
+    memory = Memory([Unit((Code("%s"), ": ", Code("%d")), (Code("%s"), " = ", Code("%d")))])
+    (one,) = translator(Copy(tokenizer), tokenizer, memory=memory)([((Code("%s"), ": ", Code("%d")), PROSE)])
+    assert (plain(one.parts), one.origin, one.matches) == ("%s: %d", "model", ())
+
+
+def test_lines_tell_what_is_wrong_with_them_once_for_the_best() -> None:
+    tokenizer = made(0)
+    model = Copy(tokenizer, drop=lambda token: tokenizer.piece_bytes(token) in (b"%", b"s", b"%s", b" %"), never=-30.0)
+    counts, translate = Counts(), translator(model, tokenizer)
+    translate._constrained = lambda piece: None  # or it would be put right
+    ((one,),) = translate_lines(translate, ["Save %s now."], counts)
+    assert "%s" in one.text
+    assert counts.words(200) == ["1 translations may be wrong: line 1: `%s` missing"]

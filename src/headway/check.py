@@ -110,7 +110,7 @@ def check_tokenizer(tokenizer: AtomsConfig) -> Iterator[Fault]:
         elif f"<{tag}>" in ("<pad>", "<s>", "</s>", "<unk>"):
             yield Fault(where, tag, f"<{tag}> is a control token; take another name")
         elif names.count(f"<{tag}>") > 1:
-            yield Fault(where, tag, f"there are several <{tag}>, placeholders and the separator counted; drop one")
+            yield Fault(where, tag, f"there are several <{tag}>, placeholders, <sep> and <match> counted; drop one")
 
 
 def check_data(recipe: Recipe) -> list[Fault]:

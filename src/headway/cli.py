@@ -224,7 +224,7 @@ def translate(
             found = api.translate_document(loaded, path, sink.write, **options, **search)
             keep(found)
         if not quiet:
-            show_sections(found if report is None else found[:-1])
+            show_sections(found, examples=report is None)
         return
     with output(out) as sink:
         lines = lines_of(file, out)

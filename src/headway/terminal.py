@@ -184,6 +184,8 @@ def whole_file(path: str) -> Iterator[str]:
         file = Path(folder) / "standard input"
         with file.open("wb") as copy:
             shutil.copyfileobj(sys.stdin.buffer, copy)
+        if not file.stat().st_size:
+            raise ValueError("standard input: is empty. Was it meant to be a file?")
         yield str(file)
 
 
@@ -208,13 +210,13 @@ def reported(path: str | None, title: str) -> Iterator[Callable[[Any], object]]:
         yield lambda sections: sink.write(make(title, sections).encode())
 
 
-def show_sections(sections: Any) -> None:
-    """A report on the terminal, as words."""
+def show_sections(sections: Any, examples: bool = True) -> None:
+    """A report on the terminal, as words; without its examples where it went into a file as well."""
     from rich.console import Console
 
-    from headway.evaluate.report import terminal
+    from headway.evaluate.report import Examples, terminal
 
-    terminal(sections, Console(stderr=True))
+    terminal([one for one in sections if examples or not isinstance(one, Examples)], Console(stderr=True))
 
 
 def print_json(value: Any) -> None:

@@ -35,6 +35,7 @@ from headway.config import (
 from headway.data.batch import Batch, Loader, Resample
 from headway.data.encode import Encoder
 from headway.data.prepare import Corpus
+from headway.data.store import Row
 from headway.data.tally import Tally
 from headway.evaluate.metrics import bleu_tokenizer, score_bleu, score_corpus
 from headway.folder import as_json, choose_device, describe, description, say_device
@@ -325,13 +326,11 @@ class Validation:
         self.data, self.tokenizers, self.recipe, tally = data, tokenizers, recipe, Tally()
         self.longest = longest_source(recipe.model, recipe.search, recipe.data.max_len)
         self.pairs = [(plain(pair.source), plain(pair.target)) for pair in data.valid]
-        encoder = Encoder(tokenizers, recipe.data.max_len, data.valid_tags, similar=data.similar)
-        placed = [(0, pair) for pair in data.valid]
-        self.rows = encoder.rows(placed, tally, lambda _, pair: pair.place or f"line {pair.number}")
+        rows = self._rows(tally, similar=data.similar)
         for told in tally.words(len(self.pairs), recipe.data.max_len):
             log.warning("validation loss: %s", told)
-        self.encoded = [(row.source, row.target) for row in self.rows if row is not None]
-        self.with_more = any(encoder.tags) or recipe.data.context > 0
+        self.encoded = [(row.source, row.target) for row in rows if row is not None]
+        self.with_more = any(data.valid_tags) or recipe.data.context > 0
         if not self.encoded:
             files = ", ".join(str(path) for part in data.valid_parts or data.parts for path in part.paths)
             wrong = f"no pair is left to validate on: all have an empty side or more than {recipe.data.max_len} tokens"
@@ -343,10 +342,15 @@ class Validation:
         bleu = score_bleu(translated, references, language=self.recipe.data.target_language)
         return {"loss": -sum(logprobs) / len(logprobs), "bleu": bleu}
 
+    def _rows(self, tally: Tally | None = None, **options: Any) -> list[Row | None]:
+        """The pairs as training reads them; without a match, if none is asked for."""
+        encoder = Encoder(self.tokenizers, self.recipe.data.max_len, self.data.valid_tags, **options)
+        placed = [(0, pair) for pair in self.data.valid]
+        return encoder.rows(placed, tally or Tally(), lambda _, pair: pair.place or f"line {pair.number}")
+
     def alignment(self, model: Seq2Seq) -> AlignmentConfig:
         """The cross-attention that best finds what was copied in these pairs."""
-        encoder = Encoder(self.tokenizers, self.recipe.data.max_len, self.data.valid_tags)  # a match has copies too
-        rows = encoder.rows([(0, pair) for pair in self.data.valid[:ALIGNED]], Tally(), lambda _, pair: pair.place)
+        rows = self._rows()[:ALIGNED]  # a match would have copies too
         pairs = [(row.source, row.target) for row in rows if row is not None and row.source and row.target]
         ours, theirs = (
             [[self.tokenizers[side].piece_bytes(token).strip() for token in pair[side]] for pair in pairs]
@@ -366,7 +370,8 @@ class Validation:
             languages = self.recipe.data.source_language, self.recipe.data.target_language
             translator = Translator(model, self.tokenizers, search, self.longest, languages)
             return [line[0].text for line in translate_lines(translator, sources, Counts())], list(references)
-        chosen = [(row, pair[1]) for row, pair in zip(self.rows, self.pairs, strict=True) if row is not None][:most]
+        rows = zip(self._rows(), self.pairs, strict=True)
+        chosen = [(row, pair[1]) for row, pair in rows if row is not None][:most]
         banned = [*target.line_breaking_ids, *target.atom_ids]
         found = translate_ids(model, [row.source for row, _ in chosen], search, banned=banned)
         return [target.decode_line(line[0].tokens)[0] for line in found], [text for _, text in chosen]

@@ -87,7 +87,8 @@ class Job:
         return splice(document.data, in_order(self._edits(document, report)))
 
     def _edits(self, document: Document, report: Report) -> Iterator[Edit]:
-        segments, marker = preceding(document.segments(), self.context, lambda segment: plain(segment.source)), None
+        marker = None
+        segments = preceding(document.segments(), self.context, lambda one: plain(one.source), lambda one: one.begins)
         while known := list(islice(segments, AT_ONCE)):
             chunk, before = [segment for segment, _ in known], {id(segment): texts for segment, texts in known}
             if report.segments == 0 and document.bilingual:  # `_name` on a page is a name

@@ -19,13 +19,16 @@ class Lines(Document):
 
     def segments(self) -> Iterator[Segment]:
         faults, start, number = list[str](), len(BOM) if self.data[: len(BOM)] == BOM else 0, 0
+        blank = False
         while start < len(self.data) and len(faults) < MOST_FAULTS:
             found, number = self.data.find(b"\n", start), number + 1
             end = found if found >= 0 else len(self.data)
             raw = self.data[start:end].removesuffix(b"\r")
             try:
-                if raw.decode().strip() and not faults:
-                    yield Segment(f"line {number}", (raw.decode(),), slot=(start, start + len(raw)))
+                text = raw.decode()
+                if text.strip() and not faults:
+                    yield Segment(f"line {number}", (text,), begins=blank, slot=(start, start + len(raw)))
+                blank = not text.strip()
             except UnicodeDecodeError as error:
                 remedy = "Convert the file from the encoding it has: iconv -f LATIN1 -t UTF-8"
                 faults.append(f"line {number}, byte {error.start + 1} is not UTF-8. {remedy}")

@@ -50,7 +50,8 @@ class Segment:
     translation takes the place of the source, and state is "empty"); context: what tells equal sources apart (msgctxt,
     unit id, plural form) for memories; notes: comments for translators; flags: the file's own words about it
     (`python-format`); most: greatest length in characters that the file allows; translate: False where the file says
-    not to; slot: where to write, for the format that made the segment alone.
+    not to; begins: what stands before it is no context for it; slot: where to write, for the format that made the
+    segment alone.
     """
 
     place: str
@@ -62,6 +63,7 @@ class Segment:
     flags: frozenset[str] = frozenset()
     most: int | None = None
     translate: bool = True
+    begins: bool = False
     slot: Any = field(default=None, repr=False, compare=False)
 
 

@@ -36,20 +36,23 @@ class Counts:
     split: int = 0
     pieces: int = 0
     at_limit: list[int] = field(default_factory=list)  # numbers of lines, from 1
+    faults: list[str] = field(default_factory=list)
     replaced: int = 0
 
     def words(self, max_source: int) -> list[str]:
         told = []
         if self.split:
             told.append(
-                f"{self.split} of {self.lines} lines had more than {max_source} tokens: "
-                f"translated in {self.pieces} pieces, cut between sentences where that was enough"
+                f"{self.split} of {self.lines} lines were translated in {self.pieces} pieces, cut between sentences "
+                f"where that was enough: the model reads {max_source} tokens, and so many tags as it has pieces for"
             )
         if self.at_limit:
             shown = ", ".join(map(str, self.at_limit[:5])) + (", ..." if len(self.at_limit) > 5 else "")
             told.append(
                 f"{len(self.at_limit)} translations stopped at the length limit and may lack their end: lines {shown}"
             )
+        if self.faults:
+            told.append(f"{len(self.faults)} translations may be wrong: {', '.join(self.faults[:5])}")
         if self.replaced:
             told.append(f"{self.replaced} characters that cannot stand in a line of text were replaced")
         return told
@@ -67,14 +70,13 @@ def translate_lines(
 
 def read(found: Sequence[Translated], counts: Counts) -> list[Result]:
     """The translations of one line as lines."""
-    results = []
-    for one in found:
-        text = plain(one.parts)
-        counts.replaced += one.replaced + sum(map(text.count, LINE_SEPARATORS))
-        results.append(Result(text.translate(TO_SPACE), one.score, one.finished))
+    best, texts = found[0], [plain(one.parts) for one in found]
     counts.lines += 1
-    if found[0].num_pieces > 1:
-        counts.split, counts.pieces = counts.split + 1, counts.pieces + found[0].num_pieces
-    if not found[0].finished:
+    counts.replaced += best.replaced + sum(map(texts[0].count, LINE_SEPARATORS))
+    if best.num_pieces > 1:
+        counts.split, counts.pieces = counts.split + 1, counts.pieces + best.num_pieces
+    if not best.finished:
         counts.at_limit.append(counts.lines)
-    return results
+    elif best.faults:
+        counts.faults.append(f"line {counts.lines}: {'; '.join(best.faults)}")
+    return [Result(text.translate(TO_SPACE), one.score, one.finished) for text, one in zip(texts, found, strict=True)]

@@ -13,11 +13,9 @@ from headway.generate.align import Head
 from headway.generate.decode import score_ids
 from headway.generate.lines import Counts, Result, translate_lines
 from headway.generate.parts import Terms, Translator
-from headway.generate.placeholders import Placeholders
 from headway.models.seq2seq import Seq2Seq
 from headway.strict import ConfigError, validate
-from headway.text.codes import find
-from headway.text.context import context_ids, preceding
+from headway.text.context import preceding
 from headway.text.tokenizer import TokenizerPair
 
 log = logging.getLogger("headway")
@@ -153,15 +151,11 @@ class Model:
 
     def score(self, pairs: Iterable[tuple[str, str]], tags: Sequence[str] = ()) -> list[Score]:
         """The log-probability of each (source, target), equal to what the search gives its own outputs; with tags,
-        placeholders and context as `stream` has them."""
-        encoded, first, placeholders = [], self.tag_ids(tags), Placeholders(self.tokenizers)
-        room, source_of = self.input.max_len - len(first), self.tokenizers.source.encode
+        placeholders and context as `stream` has them, without the white space at the ends."""
+        encoded, translator = list[tuple[Sequence[int], list[int]]](), self.translator(by_sentence=False, tags=tags)
         in_context = preceding(pairs_of(pairs), self.input.context, lambda pair: pair[0])
         for number, (pair, before) in enumerate(in_context, 1):
-            parts = find(pair[0])
-            ids, kept = placeholders.encode(parts) if placeholders.fit(parts) else (source_of(pair[0]), [])
-            source = [*first, *context_ids(before, self.tokenizers.source, room - len(ids)), *ids]
-            target = placeholders.encode_as(find(pair[1]) if kept else (pair[1],), kept, self.tokenizer)
+            source, target = translator.forced(pair[0].strip(), pair[1].strip(), before)
             if (longest := max(len(source), len(target))) > MAX_SCORED:
                 raise ValueError(
                     f"pair {number} has a side of {longest:,} tokens; {MAX_SCORED:,} can be scored: cut it"

@@ -36,7 +36,7 @@ from headway.generate.decode import translate_ids
 from headway.generate.phrases import Phrase, Vocabulary, demanding
 from headway.generate.placeholders import Placeholders
 from headway.models.seq2seq import Seq2Seq
-from headway.text.codes import Code, Part, Parts, codes, differences, find_parts, joined, plain
+from headway.text.codes import Code, Part, Parts, codes, differences, find, find_parts, joined, plain
 from headway.text.context import context_ids
 from headway.text.groups import Groups, grouped, ungrouped
 from headway.text.inline import Aligned, Node, Span, lifted, put_back
@@ -158,7 +158,8 @@ class Translator:
         earlier = before if before is not None else [()] * len(texts)
         rows = [list(self._pieces(*text, known)) for text, known in zip(texts, earlier, strict=True)]
         todo = [piece for row in rows for piece, _ in row if piece.ids]
-        self._search([(piece, None) for piece in todo])
+        several = self.search.n_best > 1  # only the best one is looked at and searched again
+        self._search([(piece, self._atoms(piece) if several else None) for piece in todo])
         for again in (self._constrained, self._taken_out):
             trials = [(piece, trial) for piece in todo if piece.faults and (trial := again(piece))]
             self._search([trial for _, trial in trials])
@@ -167,6 +168,17 @@ class Translator:
                     piece.found, piece.targets = trial.found, trial.targets
                     piece.faults, piece.replaced = trial.faults, trial.replaced
         return [[self._whole(row, rank) for rank in range(self._ranks(row))] for row in rows]
+
+    def forced(self, source: str, target: str, before: Sequence[str]) -> tuple[Sequence[int], list[int]]:
+        """The ids of one whole source and of its given translation; tags are text where they are no atoms."""
+        parts = grouped(find(source))[0] if self._placeholders.num else (source,)
+        tokenizer = self.tokenizers.source
+        fits = self._placeholders.fit(parts)
+        ids, kept = self._placeholders.encode(parts) if fits else (tokenizer.encode(source), [])
+        around = context_ids(before, tokenizer, self.input.max_len - len(self.tags) - len(ids))
+        theirs = grouped(find(target))[0] if kept else (target,)
+        found = self._placeholders.encode_as(theirs, kept, self.tokenizers.target)
+        return [*self.tags, *around, *ids], found
 
     # ---- texts to pieces, and back ----
 
@@ -223,18 +235,21 @@ class Translator:
         piece.targets, own = [piece.parts], codes(piece.parts)
         words = plain(piece.parts, "")
         if not (any(map(str.isalpha, words)) if own else words.strip()):
+            piece.match = None
             return piece
         if piece.match and piece.match.usable:
             piece.targets = [find_parts(piece.match.target, piece.kinds)]
             return piece
+        source, match = self.tokenizers.source, list[int]()
         if atoms and self._placeholders.fit(piece.parts):
             ids, piece.kept = self._placeholders.encode(piece.parts)
         else:
-            piece.text, piece.root = lifted(joined(part.raw if is_copied(part) else part for part in piece.parts))
-            ids = self.tokenizers.source.encode(piece.text)
-        source, match = self.tokenizers.source, list[int]()
-        if piece.match and self.input.matches:
-            match = self._placeholders.encode_as(grouped(piece.match.target)[0], piece.kept, source)
+            piece.text, piece.root = taken_out(piece.parts)
+            ids = source.encode(piece.text)
+        if piece.match and self.input.matches and piece.match.score >= self.input.matches:
+            target = piece.match.target
+            as_read = grouped(target)[0] if piece.kept else (taken_out(find_parts(target, piece.kinds))[0],)
+            match = self._placeholders.encode_as(as_read, piece.kept, source)
         room = min(self.input.max_len, self.max_source) - len(self.tags) - len(ids)
         around = context_ids(piece.before, source, room, match)
         piece.ids, piece.start = (*self.tags, *around, *ids), len(self.tags) + len(around)
@@ -264,6 +279,7 @@ class Translator:
         for (piece, _), target, space in zip(row, targets, between, strict=True):
             parts += [*whole(target), *missing(whole(piece.parts), whole(target)), space]
             faults += piece.faults
+        parts = [CODE if part == ITSELF else part for part in parts]
         found = [piece.found[rank] for piece, _ in row if piece.found]
         return Translated(
             joined(parts),
@@ -297,7 +313,7 @@ class Translator:
         pieces = [piece for piece, _ in asked if piece.found]
         self._read(pieces)
         for piece in pieces:
-            piece.faults += differences(piece.parts, piece.targets[0])
+            piece.faults += differences(*(ungrouped(one, piece.groups) for one in (piece.parts, piece.targets[0])))
             if self.terms is not None:
                 kept = self.terms.check(blanked(piece.parts), blanked(piece.targets[0]))
                 piece.faults += [term.words() for term in kept if term.broken]
@@ -333,10 +349,13 @@ class Translator:
 
     # ---- second tries ----
 
+    def _atoms(self, piece: Piece) -> Constraint | None:
+        return self._placeholders.constraint(piece.kept, piece.groups) if piece.kept else None
+
     def _constrained(self, piece: Piece) -> tuple[Piece, Constraint] | None:
         """The piece again, to be searched so that what was wrong cannot be; None where nothing helps."""
         use, avoid = self.terms.phrases(blanked(piece.parts)) if self.terms is not None else ([], [])
-        atoms = [self._placeholders.constraint(piece.kept)] if piece.kept else []
+        atoms = [one for one in [self._atoms(piece)] if one is not None]
         there = Counter(code.raw for code in codes(piece.targets[0]))
         if not piece.kept:
             lost = [part.raw for part in piece.parts if is_copied(part) and not there[part.raw]]
@@ -355,6 +374,10 @@ class Translator:
         return Vocabulary(self.tokenizers.target)
 
 
+ITSELF = Code(CODE, markup=True)
+"""The character that stands for codes, where a text has it."""
+
+
 def blanked(parts: Parts) -> str:
     """The text with its codes as such: a word does not go on over one."""
     return plain(parts, CODE)
@@ -364,7 +387,7 @@ def apart(parts: Sequence[Part]) -> Iterator[Part]:
     """The character that stands for codes is one itself where a text has it."""
     for part in parts:
         if isinstance(part, str) and CODE in part:
-            yield from (Code(CODE) if run == CODE else run for run in re.split(f"({CODE})", part))
+            yield from (ITSELF if run == CODE else run for run in re.split(f"({CODE})", part))
         else:
             yield part
 
@@ -377,6 +400,11 @@ def is_sentence_mark(part: Part) -> bool:
 def is_copied(part: Part) -> TypeGuard[Code]:
     """Is this a code that a model without placeholders can copy as text?"""
     return isinstance(part, Code) and not part.markup and part.side == "alone"
+
+
+def taken_out(parts: Parts) -> tuple[str, Node]:
+    """A text without its tags, and those; what a model can copy as text stays."""
+    return lifted(joined(part.raw if is_copied(part) else part for part in parts))
 
 
 def missing(source: Parts, target: Parts) -> list[Code]:

@@ -7,6 +7,7 @@ from itertools import groupby
 
 from headway.generate.constrain import Atoms
 from headway.text.codes import Code, Parts, codes, keeps_order, shield, shield_as, unshield
+from headway.text.groups import Groups
 from headway.text.tokenizer import Tokenizer, TokenizerPair
 
 
@@ -50,8 +51,9 @@ class Placeholders:
         allowed = set(self.ids) if kept else set()
         return [number for number in self.tokenizers.target.atom_ids if number not in allowed]
 
-    def constraint(self, kept: Sequence[Code]) -> Atoms:
-        """Each code once; a closing one behind its opening one; those that keep their order in it."""
+    def constraint(self, kept: Sequence[Code], groups: Groups) -> Atoms:
+        """Each code once; a closing one behind its opening one; those that keep their order in it, or hold one that
+        does."""
         alone, pairs, opened = list[int](), list[tuple[int, int]](), dict[str, list[int]]()
         for number, code in zip(self.ids, kept, strict=False):
             if code.side == "open":
@@ -61,5 +63,6 @@ class Placeholders:
             else:
                 alone.append(number)
         alone += [number for numbers in opened.values() for number in numbers]
-        order = [number for number, code in zip(self.ids, kept, strict=False) if keeps_order(code)]
+        inside = [codes(groups.get(code, (code,))) if code.side == "alone" else [] for code in kept]
+        order = [number for number, some in zip(self.ids, inside, strict=False) if any(map(keeps_order, some))]
         return Atoms(alone, pairs, kind=self.ids, vocab_size=self.tokenizers.target.vocab_size, order=order)

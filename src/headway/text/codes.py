@@ -514,8 +514,14 @@ def restated(ours: Sequence[Code], theirs: Sequence[Code]) -> list[str]:
     return [f"`{second}` stands where `{first}` belongs: keep their order"]
 
 
+STATEMENT = re.compile(
+    r"\s*\{%-?\s*(?:end\w*|if\w*|unless|el\w+|for|empty|case|when|block\w*|plural\w*|with|filter|autoescape|macro)\b"
+)
+
+
 def is_statement(code: Code) -> bool:
-    return code.side == "alone" and "{%" in code.raw
+    """Does this steer what is said, and not only say something (`{% url 'x' %}`)?"""
+    return code.side == "alone" and STATEMENT.match(code.raw) is not None
 
 
 def keeps_order(code: Code) -> bool:

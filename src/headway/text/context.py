@@ -19,12 +19,14 @@ SEPARATOR, MATCH = "<sep>", "<match>"
 Item = TypeVar("Item")
 
 
-def preceding(items: Iterable[Item], num: int, text: Callable[[Item], str]) -> Iterator[tuple[Item, tuple[str, ...]]]:
+def preceding(
+    items: Iterable[Item], num: int, text: Callable[[Item], str], begins: Callable[[Item], bool] = lambda item: False
+) -> Iterator[tuple[Item, tuple[str, ...]]]:
     """Each item with the texts of up to `num` items before it, the nearest last. One whose text is blank ends a
-    document: neither it nor what follows has anything before."""
+    document: neither it nor what follows has anything before; nor has one that begins a document."""
     before = deque[str](maxlen=num)
     for item in items:
-        if not (own := text(item)).strip():
+        if not (own := text(item)).strip() or begins(item):
             before.clear()
         yield item, tuple(before)
         if own.strip():

@@ -41,15 +41,14 @@ def grouped(parts: Parts) -> tuple[Parts, Groups]:
         return parts, {}
     units = merged_pairs(list(merged_alone(folded(parts, partners))))
     groups: dict[Code, Parts] = {}
-    names: dict[int, str] = {}
 
     def code(unit: Unit) -> Iterator[Part]:
         if unit.side is None or len(unit.parts) == 1:
             yield from unit.parts
             return
-        raw = plain(unit.parts)
-        key = names.setdefault(id(unit.partner if unit.side == "close" else unit), raw)
-        made = Code(raw, unit.side, True, key)
+        opening = unit.partner if unit.side == "close" else unit
+        assert opening is not None
+        made = Code(plain(unit.parts), unit.side, True, "\n".join(one.key for one in codes(opening.parts)))
         groups[made] = tuple(unit.parts)
         yield made
 
@@ -103,10 +102,10 @@ def folded(parts: Parts, partners: Mapping[int, int]) -> Iterator[Unit]:
         at += 1
 
 
-def together(one: Unit, between: Unit | None, other: Unit) -> bool:
+def together(one: Part, between: Unit | None, other: Part) -> bool:
     """May these be one code, with or without white space between them?"""
-    ends = one.parts[-1], other.parts[0]
-    return all(isinstance(end, Code) and end.markup for end in ends) and (between is None or between.is_space)
+    ends = all(isinstance(end, Code) and end.markup for end in (one, other))
+    return ends and (between is None or between.is_space)
 
 
 def merged_alone(units: Iterable[Unit]) -> Iterator[Unit]:
@@ -114,8 +113,9 @@ def merged_alone(units: Iterable[Unit]) -> Iterator[Unit]:
     held: list[Unit] = []  # the last unit, and white space behind it
     for unit in units:
         space = held[1] if len(held) > 1 else None
-        if held and held[0].side == unit.side == "alone" and together(held[0], space, unit):
-            held = [Unit([*held[0].parts, *(space.parts if space else ()), *unit.parts], "alone")]
+        if held and held[0].side == unit.side == "alone" and together(held[0].parts[-1], space, unit.parts[0]):
+            held[0].parts += [*(space.parts if space else ()), *unit.parts]
+            del held[1:]
         elif len(held) == 1 and unit.is_space:
             held.append(unit)
         else:
@@ -137,16 +137,19 @@ def merged_pairs(units: list[Unit]) -> list[Unit]:
         if at in gone or outer.side != "open" or outer.partner is None:
             continue
         end, begin = at, place[id(outer.partner)]  # of what opens, and of what closes
+        closing = [outer.partner.parts]  # from without
         while (inner_at := behind(end)[0]) < len(units):
             inner, space = units[inner_at], behind(end)[1]
             if inner.side != "open" or inner.partner is None:
                 break
             closing_at = place[id(inner.partner)]
             after, gap = behind(closing_at)
-            if after != begin or not (together(outer, space, inner) and together(inner.partner, gap, outer.partner)):
+            opens = together(outer.parts[-1], space, inner.parts[0])
+            if after != begin or not (opens and together(inner.partner.parts[-1], gap, closing[-1][0])):
                 break
             outer.parts += [*(space.parts if space else ()), *inner.parts]
-            outer.partner.parts = [*inner.partner.parts, *(gap.parts if gap else ()), *outer.partner.parts]
+            closing.append([*inner.partner.parts, *(gap.parts if gap else ())])
             gone.update(range(end + 1, inner_at + 1), range(closing_at, begin))
             end, begin = inner_at, closing_at
+        outer.partner.parts = [part for some in reversed(closing) for part in some]
     return [unit for at, unit in enumerate(units) if at not in gone]
