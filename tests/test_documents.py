@@ -234,3 +234,11 @@ def test_a_line_cannot_hold_two() -> None:
     (segment,) = document.segments()
     with pytest.raises(FormatError, match="line 1: a line cannot hold"):
         document.edits(segment, ("x\ny",), mark=False)
+
+
+def test_the_memory_finds_a_text_within_white_space_and_the_report_counts_what_it_shows() -> None:
+    memory = Memory([Unit(("Save",), ("Sichern",)), Unit(("Two long words",), ("Zwei lange Wörter",))])
+    found, report = run(opened("  Save \t\nTwo words\nx y z\n", "words"), memory=memory, min_score=60)
+    assert found == "  Sichern \t\nTWO WORDS\nX Y Z\n"
+    assert report.origins == {"memory": 1, "model": 2}
+    assert report.flagged == len(report.shown) == 1

@@ -186,6 +186,26 @@ def test_beside_a_source_without_its_tags_a_match_has_none(bytewise: TokenizerPa
     assert translate.model.read[0] == [*encode("Mach die file auf."), mark, *encode("Close the file.")]  # pyright: ignore
 
 
+def test_tags_of_a_match_that_the_text_has_not_are_not_read(bytewise: TokenizerPair) -> None:
+    tag = Code("<bpt i='1'>b</bpt>", "open", True, "1")
+    unit = Unit(("Save the ", tag, "file ", Code("%s")), ("Sichere ", tag, "die ", Code("%d"), " Datei ", Code("%s")))
+    translate = translator(bytewise, [unit], by_sentence=False)
+    translate([(("Save the old file ", Code("%s")), PROSE)])
+    encode, atom, mark = bytewise.source.encode, bytewise.source.atom("<x0>"), bytewise.source.atom("<match>")
+    match = [*encode("Sichere die %d Datei "), atom, mark]
+    assert translate.model.read[0] == [*match, *encode("Save the old file "), atom]  # pyright: ignore
+
+
+def test_a_text_that_is_known_as_a_whole_is_not_cut_and_another_is_asked_for_by_sentences(
+    bytewise: TokenizerPair,
+) -> None:
+    units = [*UNITS, Unit(("Save it now. Open the file now.",), ("Jetzt sichern und die Datei öffnen.",))]
+    translate = translator(bytewise, units, by_sentence=False)
+    found = translate([(("Save it soon. Open the file now.",), PROSE), (("Nothing. Open the file now.",), PROSE)])
+    assert [[match.score for match in one.matches] for one in found] == [[88], [100]]
+    assert found[1].parts == ("Nothing. Öffne die Datei jetzt.",)
+
+
 @pytest.mark.parametrize("placeholders", [0, 8])
 def test_codes_go_where_they_belong_beside_a_match_with_the_same_words(placeholders: int) -> None:
     config = BPEConfig(vocab_size=261 + placeholders, placeholders=placeholders, match=True)

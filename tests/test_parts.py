@@ -314,3 +314,65 @@ def test_lines_tell_what_is_wrong_with_them_once_for_the_best() -> None:
     ((one,),) = translate_lines(translate, ["Save %s now."], counts)
     assert "%s" in one.text
     assert counts.words(200) == ["1 translations may be wrong: line 1: `%s` missing"]
+
+
+def test_a_break_behind_a_full_stop_ends_a_sentence_and_one_amid_words_does_not() -> None:
+    tokenizer = made(4)
+    model, heard = Copy(tokenizer), list[list[int]]()
+    start = model.start
+    model.start = lambda sources: [heard.extend(sources), start(sources)][1]  # pyright: ignore
+    text: Parts = ("Open the file.", BREAK, "Close all", BREAK, "windows.")
+    (one,) = translator(model, tokenizer)([(text, PROSE)])
+    assert (one.parts, one.faults) == (text, ())
+    encode, atom = tokenizer.encode, tokenizer.atom("<x0>")
+    assert heard == [[*encode("Open the file."), EOS], [*encode("Close all"), atom, *encode("windows."), EOS]]
+
+
+@pytest.mark.parametrize("text", ["&", "-", "©", "¶", "…", "-->", " "])
+def test_signs_alone_are_their_own_translation(text: str) -> None:
+    tokenizer = made()
+    model = Copy(tokenizer)
+    (one,) = translator(model, tokenizer)([((text,), PROSE)])
+    assert (plain(one.parts), model.steps) == (text, 0)
+
+
+def test_spaces_that_the_vocabulary_does_not_know_are_read_as_spaces_and_signs_without_shape_not_at_all() -> None:
+    tokenizer = made(2)
+    model, heard = Copy(tokenizer), list[list[int]]()
+    start = model.start
+    model.start = lambda sources: [heard.extend(sources), start(sources)][1]  # pyright: ignore
+    translator(model, tokenizer)([(("Open\u00a0the fi\u00adle\u202fnow.",), PROSE)])
+    assert heard == [[*tokenizer.encode("Open the file now."), EOS]]
+    knows = Tokenizer.train(["a\u00a0b \u00a0 \u00a0"] * 9, BPEConfig(vocab_size=261))
+    model = Copy(knows)
+    start = model.start
+    model.start = lambda sources: [heard.extend(sources), start(sources)][1]  # pyright: ignore
+    translator(model, knows)([(("a\u00a0b",), PROSE)])
+    assert heard[-1] == [*knows.encode("a\u00a0b"), EOS]
+
+
+def test_cells_between_tabs_are_translated_one_by_one() -> None:
+    tokenizer = made()
+    model, heard = Copy(tokenizer), list[list[int]]()
+    start = model.start
+    model.start = lambda sources: [heard.extend(sources), start(sources)][1]  # pyright: ignore
+    (one,) = translator(model, tokenizer)([(("\tSave\tOpen",), PROSE)])
+    assert plain(one.parts) == "\tSave\tOpen"
+    assert heard == [[*tokenizer.encode("Save"), EOS], [*tokenizer.encode("Open"), EOS]]
+
+
+def test_white_space_that_a_model_puts_at_the_ends_is_not_written() -> None:
+    tokenizer = made(1)
+    space = tokenizer.encode(" ")
+
+    def table(source: Prefix, prefix: Prefix) -> list[float]:
+        wanted = [*space, *(token for token in source if token != EOS), *space, EOS]
+        row = [-30.0] * tokenizer.vocab_size
+        row[wanted[len(prefix)] if len(prefix) < len(wanted) else EOS] = 9.0
+        return row
+
+    model = Copy(tokenizer)
+    ToyModel.__init__(model, table)
+    for text in [("Open the file.",), ("Save ", Code("%s"), " now")]:
+        (one,) = translator(model, tokenizer)([(text, PROSE)])
+        assert one.parts == text

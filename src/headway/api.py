@@ -69,14 +69,15 @@ def translate_document(
     terms: str | Path | None = None,
     by_sentence: bool | None = None,
     tags: Sequence[str] = (),
+    name: str | None = None,
     **search: Any,
 ) -> list[Section]:
     """Translate the texts of a document (`headway.formats.kinds`) and write the file with them; returns the report.
 
     everything: finished translations as well; mark: what the model wrote, as to be reviewed; memory: files of
     translations to reuse; terms: a term list; by_sentence: None: in files of one language, whose texts are paragraphs,
-    but not in lines of text; search: as in `Model.stream`. Raises ValueError with all faults of the files, before
-    anything is translated.
+    but not in lines of text; name: what to call it, if not by its path; search: as in `Model.stream`. Raises ValueError
+    with all faults of the files, before anything is translated.
     """
     languages = model.languages
     known = Terms.load(terms) if terms is not None else None
@@ -87,9 +88,9 @@ def translate_document(
         told = "memory: %s: no finished translation from %s to %s is in it. Do the files name other languages?"
         log.warning(told, ", ".join(map(str, memory)), languages.source, languages.target)
     with mapped(Path(path)) as data:
-        document = read_document(data, str(path), languages.source, languages.target)
+        document = read_document(data, name or str(path), languages.source, languages.target)
         number = sum(1 for _ in document.segments())  # faults are told now
-        log.info("%s: %s texts", path, f"{number:,}")
+        log.info("%s: %s texts", name or path, f"{number:,}")
         paragraphs = not document.bilingual and not isinstance(document, Lines)
         sentences = paragraphs if by_sentence is None else by_sentence
         translate = model.translator(by_sentence=sentences, terms=known, memory=remembered, tags=tags, **search)

@@ -47,6 +47,12 @@ from headway.terminal import (
 
 log = logging.getLogger("headway")
 
+OTHER_KINDS = {
+    *(".arb", ".csv", ".docx", ".idml", ".ini", ".json", ".odp", ".ods", ".odt", ".pptx", ".properties", ".resx"),
+    *(".strings", ".tsv", ".xlsx", ".xml", ".yaml", ".yml"),
+}
+"""Files that people translate and Headway does not read; not one of them is lines of plain text."""
+
 
 class Kind(StrEnum):
     bpe = "bpe"
@@ -211,17 +217,23 @@ def translate(
     is_text = document_class(file) is None
     if is_text and (everything or not mark):
         raise ValueError(f"{file}: --all and --no-mark are for documents that hold translations, and this is text")
+    if is_text and Path(file.removesuffix(".gz")).suffix.lower() in OTHER_KINDS:
+        told = "is of a kind that is not read, and lines of it would be translated as plain text"
+        raise ValueError(f"{file}: {told}. Convert it to XLIFF or PO, or, if it is lines, give it as - (< {file})")
     if not is_text or memory or terms or report:
         if nbest > 1 or as_json:
             told = "; take --report x.json for all there is to know" if is_text else ""
             raise ValueError(f"--nbest and --json are for lines of text without --memory, --terms and --report{told}")
         options = {"everything": everything, "mark": mark, "memory": memory or [], "terms": terms}
+        refuse_same([file, *(memory or []), *([terms] if terms else [])], out, report)
         with reported(report, file) as keep, output(out) as sink, whole_file(file) as path:
-            refuse_same(file, out)
+            if file == "-" and not Path(path).stat().st_size:
+                return  # no line in, none out
             from headway import api
 
             loaded = api.load(model, device=device, dtype=dtype, threads=threads)
-            found = api.translate_document(loaded, path, sink.write, **options, **search)
+            name = "standard input" if file == "-" else file
+            found = api.translate_document(loaded, path, sink.write, name=name, **options, **search)
             keep(found)
         if not quiet:
             show_sections(found, examples=report is None)

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import tomllib
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -140,7 +140,7 @@ def output(path: str | None) -> Iterator[IO[bytes] | gzip.GzipFile]:
         file = part.open("wb")
     except OSError as error:
         raise ValueError(
-            f"{path}: cannot be written ({error.strerror or error}); give -o a file in a folder that you may write"
+            f"{path}: cannot be written ({error.strerror or error}); name a file in a folder that you may write"
         ) from None
     try:
         with file:
@@ -165,7 +165,7 @@ def lines_of(path: str, out: str | None = None) -> Iterator[str]:
     from headway.data.corpus import iter_lines, read_lines
 
     if path != "-":
-        refuse_same(path, out)
+        refuse_same([path], out)
         return iter(read_lines(path))
     if sys.stdin is None:
         raise ValueError("standard input is closed; name a file")
@@ -184,14 +184,19 @@ def whole_file(path: str) -> Iterator[str]:
         file = Path(folder) / "standard input"
         with file.open("wb") as copy:
             shutil.copyfileobj(sys.stdin.buffer, copy)
-        if not file.stat().st_size:
-            raise ValueError("standard input: is empty. Was it meant to be a file?")
         yield str(file)
 
 
-def refuse_same(path: str, out: str | None) -> None:
-    if out not in (None, "-") and os.path.realpath(path) == os.path.realpath(out):
-        raise ValueError(f"{out}: is the input as well; give -o another file")
+def refuse_same(inputs: Sequence[str], *outputs: str | None) -> None:
+    """Raises ValueError where a file is to be written that is read, or two into one."""
+    named = [path for path in outputs if path is not None and path != "-"]
+    places = [os.path.realpath(path) for path in named]
+    read = {os.path.realpath(path) for path in inputs if path != "-"}
+    for number, (path, place) in enumerate(zip(named, places, strict=True)):
+        if place in read:
+            raise ValueError(f"{path}: is the input as well; give -o another file")
+        if place in places[:number]:
+            raise ValueError(f"{path}: is to be written twice; name another file for one of them")
 
 
 @contextmanager

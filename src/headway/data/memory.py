@@ -130,6 +130,8 @@ class Memory:
         named at once, and for damaged ones.
         """
         files = [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
+        if folders := [str(path) for path in files if path.is_dir()]:
+            raise ValueError(f"memory {', '.join(folders)}: is a folder; name the files in it")
         kinds = [document_class(path.name.removesuffix(".gz")) for path in files]
         if wrong := [str(path) for path, kind in zip(files, kinds, strict=True) if kind is None or not kind.bilingual]:
             raise ValueError(

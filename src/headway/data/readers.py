@@ -360,7 +360,7 @@ def mapped(path: Path) -> Iterator[Buffer]:
         data = mmap(file.fileno(), 0, access=ACCESS_READ)
         if (told := kind_of_bytes(data[:HEAD])) not in (None, UTF16):  # which XML and HTML may well be
             raise ValueError(f"{path}: {told}")
-        yield data
+    yield data  # outside, so that what goes wrong in the work is not told of this file
 
 
 def opened_document(part: Part, path: Path, data: Buffer) -> Document:

@@ -8,7 +8,7 @@ asked for. What cannot be kept, or cannot be written into the file, is said in t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import compress, islice
 from typing import Literal
 
@@ -18,7 +18,7 @@ from headway.documents.terms import Terms
 from headway.evaluate.report import Example, Examples, Section, Share, Table
 from headway.evaluate.report import Text as Words
 from headway.formats.segment import Document, Edit, FormatError, Segment, in_order, splice
-from headway.generate.parts import OFFERED, Translated
+from headway.generate.parts import OFFERED, Translated, trimmed
 from headway.text.codes import Parts, accelerator, find_parts, guess_marker, joined, kinds_for, plain, put_accelerator
 from headway.text.context import preceding
 
@@ -63,7 +63,7 @@ class Report:
         self.origins[done.origin] = self.origins.get(done.origin, 0) + 1
         for rule in {finding.rule for finding in done.findings}:
             self.rules[rule] = self.rules.get(rule, 0) + 1
-        self.flagged += bool(done.findings)
+        self.flagged += bool(done.findings or done.offered)
         if (done.findings or done.offered) and len(self.shown) < SHOWN:
             self.shown.append(done)
 
@@ -114,7 +114,7 @@ class Job:
     ) -> Iterator[Done]:
         """Each of them translated, in order. before: by the segment's id, the texts before it."""
         texts = [Text.of(segment.source, kinds_for(segment.flags, document.kind), marker) for segment in segments]
-        found = [self._remembered(segment) for segment in segments]
+        found = [self._remembered(segment, text) for segment, text in zip(segments, texts, strict=True)]
         asked = [match is None or not match.usable for match in found]
         more = [[before[id(segment)] for segment in compress(segments, asked)]] if self.context else []
         made = iter(self.translate([(text.parts, text.kinds) for text in compress(texts, asked)], *more))
@@ -150,10 +150,15 @@ class Job:
                 if found.broken:
                     yield Finding("terms", "warning", found.words(), next(iter(found.target), None))
 
-    def _remembered(self, segment: Segment) -> Match | None:
+    def _remembered(self, segment: Segment, text: Text) -> Match | None:
+        """The memory's best for the text as it stands, or without the white space at its ends, which is put back."""
         if self.memory is None:
             return None
-        return next(iter(self.memory.lookup(segment.source, segment.context, min_score=self.min_score)), None)
+        found = self.memory.lookup(segment.source, segment.context, min_score=self.min_score)
+        if (text.before or text.behind) and not (found and found[0].exact):
+            inner = self.memory.lookup(trimmed(segment.source), segment.context, min_score=self.min_score)
+            found += [replace(one, target=joined((text.before, *one.target, text.behind))) for one in inner]
+        return max(found, key=lambda match: match.score, default=None)
 
 
 @dataclass(frozen=True)
@@ -228,7 +233,7 @@ def sections(report: Report, document: Document) -> list[Section]:
     if rows:
         made.append(Examples("To look at", rows, (document.source, document.target)))
     if report.flagged > len(report.shown):
-        made.append(Words("", [f"{report.flagged - len(report.shown):,} more segments with findings are not shown."]))
+        made.append(Words("", [f"{report.flagged - len(report.shown):,} more segments to look at are not shown."]))
     return made
 
 

@@ -1,6 +1,7 @@
 """A loaded model as people use it: texts in, texts out. The wiring that loads one is `headway.api`."""
 
 import logging
+import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -104,6 +105,8 @@ class Model:
 
     def tag_ids(self, tags: Sequence[str]) -> list[int]:
         """Ids of tags. Raises ValueError for one that the vocabulary has not."""
+        if wrong := [tag for tag in tags if re.fullmatch(r"x\d+|sep|match", tag)]:
+            raise ValueError(f"{', '.join(wrong)}: is a piece of the vocabulary and no tag; name those of the corpora")
         return [self.tokenizers.source.atom(f"<{tag}>") for tag in tags]
 
     def settings(

@@ -36,15 +36,18 @@ from headway.generate.decode import translate_ids
 from headway.generate.phrases import Phrase, Vocabulary, demanding
 from headway.generate.placeholders import Placeholders
 from headway.models.seq2seq import Seq2Seq
-from headway.text.codes import Code, Part, Parts, codes, differences, find, find_parts, joined, plain
+from headway.text.codes import Code, Part, Parts, codes, differences, find, find_parts, joined, plain, said
 from headway.text.context import context_ids
 from headway.text.groups import Groups, grouped, ungrouped
 from headway.text.inline import Aligned, Node, Span, lifted, put_back
 from headway.text.segment import CODE, Pieces, fit, joints, sentences
-from headway.text.tokenizer import Tokenizer, TokenizerPair
+from headway.text.tokenizer import UNK, Tokenizer, TokenizerPair
 
 OFFERED = 75
 """Least score of a match that a person would rather mend than translate anew, by the custom of translators' tools."""
+
+ODD_SPACES = "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f"
+SHAPELESS = "\u00ad\u200b\u2060\ufeff"
 
 WIDE = 8
 """The least beam under constraints: what must appear takes its share of the places (`headway.generate.beam`)."""
@@ -188,7 +191,7 @@ class Translator:
         for text in before:
             recent += [words for run, _, _ in self._runs((text,), kinds) if (words := plain(run)).strip()]
         for run, groups, space in self._runs(parts, kinds):
-            if run and is_sentence_mark(run[0]):
+            if groups is None:
                 yield Piece(run, kinds, targets=[run]), ""
                 continue
             match = self._recalled(ungrouped(run, groups))
@@ -196,27 +199,32 @@ class Translator:
             if (words := plain(run)).strip():
                 recent.append(words)
 
-    def _runs(self, parts: Parts, kinds: frozenset[str]) -> Iterator[tuple[Parts, Groups, str]]:
-        """Sentence marks, and what stands between them, cut into pieces; where codes are atoms, with those that stand
-        together as one."""
-        for own, run in groupby(joined(apart(find_parts(parts, kinds))), key=is_sentence_mark):
-            run = tuple(run)
+    def _runs(self, parts: Parts, kinds: frozenset[str]) -> Iterator[tuple[Parts, Groups | None, str]]:
+        """Marks and breaks between sentences, without groups, and what stands between those, cut into pieces; where
+        codes are atoms, with those that stand together as one."""
+        parts = joined(apart(find_parts(parts, kinds)))
+        stops = {at for at, part in enumerate(parts) if is_stop(part, parts[at - 1] if at else "")}
+        for own, items in groupby(enumerate(parts), key=lambda item: item[0] in stops):
+            run = tuple(part for _, part in items)
             if own:
-                yield run, {}, ""
+                yield run, None, ""
                 continue
+            by_sentence = self.by_sentence or self.memory is not None
+            if by_sentence and (match := self._recalled(run)) and match.score >= OFFERED:
+                by_sentence = False  # what is known of the whole is worth more than what is known of its sentences
             run, groups = grouped(run) if self._placeholders.num else (run, {})
             waiting = iter(codes(run))
-            for text, space in self._cut(plain(run, CODE)):
+            for text, space in self._cut(plain(run, CODE), by_sentence):
                 cut = re.split(f"({CODE})", text)
                 yield joined(next(waiting) if part == CODE else part for part in cut), groups, space
 
-    def _cut(self, text: str) -> Pieces:
+    def _cut(self, text: str, by_sentence: bool) -> Pieces:
         language, found = self.languages[0], list[tuple[str, str]]()
-        for line in re.findall(r"[^\n\r]+|[\n\r]+", text):
-            if not line.strip("\n\r"):
+        for line in re.findall(r"[^\n\r\t]+|[\n\r\t]+", text):
+            if not line.strip("\n\r\t"):
                 found[-1:] = [(found[-1][0], found[-1][1] + line)] if found else [("", line)]
                 continue
-            for sentence, space in sentences(line, language) if self.by_sentence else [(line, "")]:
+            for sentence, space in sentences(line, language) if by_sentence else [(line, "")]:
                 *before, (last, end) = fit(sentence, language, self._size, self.max_source)
                 found += [*before, (last, end + space)]
         return found
@@ -229,31 +237,47 @@ class Translator:
     def _prepared(self, piece: Piece, *, atoms: bool) -> Piece:
         """The piece as the model reads it; atoms: with its codes as such, if the vocabulary has enough.
 
-        Codes without any letter around them, and a piece of white space, are their own translation and get no ids, nor
-        does what the memory holds.
+        Codes without any letter around them, and signs alone, are their own translation and get no ids, nor does what
+        the memory holds.
         """
-        piece.targets, own = [piece.parts], codes(piece.parts)
-        words = plain(piece.parts, "")
-        if not (any(map(str.isalpha, words)) if own else words.strip()):
+        piece.targets = [piece.parts]
+        if not any(map(str.isalpha if codes(piece.parts) else str.isalnum, plain(piece.parts, ""))):
             piece.match = None
             return piece
         if piece.match and piece.match.usable:
             piece.targets = [find_parts(piece.match.target, piece.kinds)]
             return piece
         source, match = self.tokenizers.source, list[int]()
-        if atoms and self._placeholders.fit(piece.parts):
-            ids, piece.kept = self._placeholders.encode(piece.parts)
+        parts = tuple(part.translate(self._odd) if isinstance(part, str) else part for part in piece.parts)
+        if atoms and self._placeholders.fit(parts):
+            ids, piece.kept = self._placeholders.encode(parts)
         else:
-            piece.text, piece.root = taken_out(piece.parts)
+            piece.text, piece.root = taken_out(parts)
             ids = source.encode(piece.text)
         if piece.match and self.input.matches and piece.match.score >= self.input.matches:
-            target = piece.match.target
-            as_read = grouped(target)[0] if piece.kept else (taken_out(find_parts(target, piece.kinds))[0],)
-            match = self._placeholders.encode_as(as_read, piece.kept, source)
+            match = self._placeholders.encode_as(self._as_read(piece.match.target, piece), piece.kept, source)
         room = min(self.input.max_len, self.max_source) - len(self.tags) - len(ids)
         around = context_ids(piece.before, source, room, match)
         piece.ids, piece.start = (*self.tags, *around, *ids), len(self.tags) + len(around)
         return piece
+
+    def _as_read(self, target: Parts, piece: Piece) -> Parts:
+        """The translation of a match, with no tags but those of the piece."""
+        if not piece.kept:
+            return (taken_out(find_parts(target, piece.kinds))[0],)
+        ours = {(code.key, code.side) for code in piece.kept}
+        return joined(
+            part
+            for part in grouped(target)[0]
+            if isinstance(part, str) or not part.markup or (part.key, part.side) in ours
+        )
+
+    @cached_property
+    def _odd(self) -> dict[int, str]:
+        """Spaces and signs without a shape, if the vocabulary knows no piece for them: what is read in their place."""
+        signs = {**dict.fromkeys(ODD_SPACES, " "), **dict.fromkeys(SHAPELESS, "")}
+        encode = self.tokenizers.source.encode
+        return {ord(sign): read for sign, read in signs.items() if len(ids := encode(sign)) != 1 or UNK in ids}
 
     def _recalled(self, parts: Parts) -> Match | None:
         """The memory's best for this piece: from what the model can read on, or else to be offered."""
@@ -336,7 +360,7 @@ class Translator:
                     piece.faults += lost if rank == 0 else []
                 else:
                     parts, replaced = self._placeholders.decode(one.tokens, piece.kept)
-                piece.targets.append(find_parts(parts, piece.kinds))
+                piece.targets.append(find_parts(trimmed(parts), piece.kinds))
                 piece.replaced += replaced if rank == 0 else 0
 
     def _put_back(self, piece: Piece, tokens: Sequence[int], origin: Sequence[int]) -> tuple[Parts, int, list[str]]:
@@ -360,6 +384,8 @@ class Translator:
         if not piece.kept:
             lost = [part.raw for part in piece.parts if is_copied(part) and not there[part.raw]]
             use = [*use, *(Phrase((raw,), case=True) for raw in dict.fromkeys(lost))]
+        tags = said(piece.parts, piece.targets[0])
+        avoid = [*avoid, *([Phrase(tuple(tags), case=True)] if tags else [])]
         constraint = demanding(use, avoid, lambda: self._vocabulary, *atoms)
         trial = replace(piece, targets=[], faults=[], found=())
         return (trial, constraint) if constraint is not None else None
@@ -392,14 +418,30 @@ def apart(parts: Sequence[Part]) -> Iterator[Part]:
             yield part
 
 
-def is_sentence_mark(part: Part) -> bool:
-    """Does this only say where a sentence begins or ends (`mrk` of XLIFF)?"""
-    return isinstance(part, Code) and part.key.startswith("seg:")
+ENDED = re.compile(r"[.!?:;…。！？：；][\"'”’»)\]]*\s*\Z")
+
+
+def is_stop(part: Part, before: Part) -> bool:
+    """Does a sentence end here for sure: at a mark of XLIFF (`mrk`), or at a break of the line behind a full stop?"""
+    if isinstance(part, str):
+        return False
+    breaks = part.side == "alone" and (part.raw.lower().startswith("<br") or "\n" in part.raw)
+    return part.key.startswith("seg:") or (breaks and isinstance(before, str) and ENDED.search(before) is not None)
 
 
 def is_copied(part: Part) -> TypeGuard[Code]:
     """Is this a code that a model without placeholders can copy as text?"""
     return isinstance(part, Code) and not part.markup and part.side == "alone"
+
+
+def trimmed(parts: Parts) -> Parts:
+    """The parts without white space at their ends, which is kept beside the pieces."""
+    texts = [part if isinstance(part, str) else None for part in parts]
+    if texts and texts[0] is not None:
+        parts = (texts[0].lstrip(), *parts[1:])
+    if texts and isinstance(last := parts[-1], str):
+        parts = (*parts[:-1], last.rstrip())
+    return joined(parts)
 
 
 def taken_out(parts: Parts) -> tuple[str, Node]:

@@ -52,8 +52,8 @@ class Placeholders:
         return [number for number in self.tokenizers.target.atom_ids if number not in allowed]
 
     def constraint(self, kept: Sequence[Code], groups: Groups) -> Atoms:
-        """Each code once; a closing one behind its opening one; those that keep their order in it, or hold one that
-        does."""
+        """Each code once; a closing one behind its opening one. In their order: those that keep it, or hold one that
+        does, and halves whose other half is in another piece."""
         alone, pairs, opened = list[int](), list[tuple[int, int]](), dict[str, list[int]]()
         for number, code in zip(self.ids, kept, strict=False):
             if code.side == "open":
@@ -64,5 +64,9 @@ class Placeholders:
                 alone.append(number)
         alone += [number for numbers in opened.values() for number in numbers]
         inside = [codes(groups.get(code, (code,))) if code.side == "alone" else [] for code in kept]
-        order = [number for number, some in zip(self.ids, inside, strict=False) if any(map(keeps_order, some))]
+        order = [
+            number
+            for number, code, some in zip(self.ids, kept, inside, strict=False)
+            if any(map(keeps_order, some)) or (code.side != "alone" and number in alone)
+        ]
         return Atoms(alone, pairs, kind=self.ids, vocab_size=self.tokenizers.target.vocab_size, order=order)

@@ -92,11 +92,16 @@ VOID = "(?i:area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr)"
 FIELD = r"(?:[A-Za-z_][\w.-]*+|\d++)?(?:\[[^\[\]{}\n]*+\])*+"  # of str.format, C# and Rust
 SPEC = r"(?:%[^{}\n]*+|[^{}\n]?[<>=^][^{}\s]*+|[^{}\s]*+(?:\{\w*+\}[^{}\s]*+)*+)"
 SIZE = r"(?:hh?|ll?|I64|I32|[Lqjzt])?"
+DOUBLED = r"%%(?:\(\w[\w.]*+\)[a-zA-Z](?![A-Za-z]))?"  # %%(name)s is filled in at a second time
 NO_PERCENTAGE = r"(?<!\d)(?<!\d[ \u00a0\u202f])"
 
 TABLE = (
     Row(
-        "url", "alone", "://", rf"\b(?:https?|ftps?|file|git|ssh|svn|irc)://{URL}", "https://example.org/a_(b)?c=%20#d"
+        "url",
+        "alone",
+        "://",
+        rf"\b(?:https?|ftps?|file|git|ssh|svn|irc)://(?:{URL})?",
+        "https://example.org/a_(b)?c=%20#d",
     ),
     Row("url", "alone", "www.", rf"\bwww\.[A-Za-z0-9]{URL}", "www.example.org/path"),
     Row(
@@ -152,7 +157,7 @@ TABLE = (
         "printf",
         "alone",
         "%",
-        r"%%|%\{\w++\}|%[-+ #0'I]*+\d*+<PRI\w++>"
+        rf"{DOUBLED}|%\{{\w++\}}|%[-+ #0'I]*+\d*+<PRI\w++>"
         r"|%(?:\d++\$|\([^()\n]*+\)|<\w++>)?[-+ #0'I]*+(?:\*(?:\d++\$)?|\d++)?(?:\.(?:\*(?:\d++\$)?|\d++)?)?"
         rf"{SIZE}[A-Za-z@]",
         "%-5.2f",
@@ -161,7 +166,7 @@ TABLE = (
     Row("boost", "alone", "%", r"%\d++%|%\|[^|\n]*+\|", "%1%"),
     Row("lisp", "alone", "~", r"~(?:[\dvV#,:@+-]|'.){0,12}+[A-Za-z%&~|*?$^\[\](){};<>\n]", "~5,2f"),
     # What is a placeholder beyond doubt, in any text.
-    Row("percent", "alone", "%", r"%%|%\{\w++\}", "%%"),
+    Row("percent", "alone", "%", rf"{DOUBLED}|%\{{\w++\}}", "%%"),
     Row(
         "percent", "alone", "%", rf"%(?:\(\w[\w.]*+\)|<\w++>|\d\d?\$)[-+#0]*+\d*+(?:\.\d++)?{SIZE}[A-Za-z@]", "%(name)d"
     ),
@@ -474,8 +479,20 @@ def differences(source: Sequence[Part], target: Sequence[Part]) -> list[str]:
         elif more > less:
             told.append(f"{spelt[code]} {more} times, {less} in the source" if less else f"{spelt[code]} invented")
     told += swapped(ours, theirs) + restated(ours, theirs) + misnested(ours, theirs, spelt)
+    told += [f"`{raw}` stands in the text as well" for raw in said(source, target)]
     hollow = Counter(empty(target)) - Counter(empty(source))
     return told + [f"{spelt[key, 'open']} has nothing in it" for key in hollow if wanted[key, "open"]]
+
+
+def said(source: Sequence[Part], target: Sequence[Part]) -> list[str]:
+    """Tags of the source that a translation spells as text: a half that closes nothing is none to any finder."""
+    ours, theirs = (
+        Counter(tag for part in some if isinstance(part, str) for tag in TAG.findall(part)) for some in (source, target)
+    )
+    return sorted({code.raw for code in codes(source)} & (theirs - ours).keys())
+
+
+TAG = re.compile(rf"</?{NAME}{ATTRIBUTES}*+\s*+/?>")
 
 
 def numbered(found: Sequence[Code]) -> list[Code]:

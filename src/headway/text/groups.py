@@ -33,7 +33,7 @@ class Unit:
 def grouped(parts: Parts) -> tuple[Parts, Groups]:
     """The parts with codes that stand together as one; crossing ones stay as they are.
 
-    Together are codes without text between them, or with white space between two of the file's own (`markup`). Of them,
+    Together are tags and other codes of the file's own (`markup`) with nothing or white space between them. Of them,
     whole pairs and what stands alone become one code; opening ones become one where the closing ones stand together.
     """
     partners = paired(parts)
@@ -104,7 +104,7 @@ def folded(parts: Parts, partners: Mapping[int, int]) -> Iterator[Unit]:
 
 def together(one: Part, between: Unit | None, other: Part) -> bool:
     """May these be one code, with or without white space between them?"""
-    ends = all(isinstance(end, Code) and end.markup for end in (one, other))
+    ends = all(isinstance(end, Code) and (end.markup or end.raw[:1] == "<") for end in (one, other))
     return ends and (between is None or between.is_space)
 
 
