@@ -252,7 +252,7 @@ PARSERS: dict[str, Callable[[Path], Iterator[Pair]]] = {
 CODE = re.compile(
     r"""</?[A-Za-z][^<>]*> | \{\{.*?\}\} | \{%.*?%\} | \$\{\w+\} | \{[\w.!]*(?::[^{}\s]*)?\} | &\#?\w+;
       | %\(\w+\)[-\#0+]*[\d.]*[a-zA-Z] | %(?:\d+\$)?[-\#0+]*[\d.]*(?:hh?|ll?|[Lqjzt])?[diouxXeEfFgGcCsS@](?![a-z])
-      | https?://[^\s<>"')\]]*[^\s<>"')\].,;:!?]""",
+      | https?://[^\s<>"')\]“”„‘’»«]*[^\s<>"')\].,;:!?“”„‘’»«]""",
     re.VERBOSE | re.DOTALL,
 )
 PLAIN_PRINTF = re.compile(r"%[-#0+\d.]*[a-zA-Z]+")

@@ -420,7 +420,7 @@ def told(source: str, target: str) -> list[str]:
         (
             "<b>x<i>y</b></i>",
             "<i>x<b>y</i></b>",
-            ["`</b>` cuts another pair in the source, and stands in another order here"],
+            ["tags that do not pair up in the source stand in another order"],
         ),
         ("<b>x<i>y</b></i>", "<b>y<i>x</b></i>", []),
         ("{% if x %}a{% else %}b{% endif %}", "{% if x %}b{% else %}a{% endif %}", []),
@@ -435,6 +435,8 @@ def told(source: str, target: str) -> list[str]:
         ("in %%(a)s", "%%(a)s", []),
         ("in %%(a)s", "%%(b)s", ["`%%(a)s` missing", "`%%(b)s` invented"]),
         ("begins with “https://”", "„https://“", []),
+        ("<b>x</b><p>y", "<b>x<p></b>y", ["tags that do not pair up in the source stand in another order"]),
+        ("<b>x</b><p>y", "<b>y</b><p>x", []),
         ("<b>x</b> y", "<b></b>x y", ["`<b>` has nothing in it"]),
         ("<b>x</b> y", "<b> </b>x y", ["`<b>` has nothing in it"]),
         ("<b>%s</b> y", "<b>%s</b> y", []),
@@ -488,3 +490,16 @@ def test_a_long_text_of_crossing_tags_is_judged_in_linear_time() -> None:
     target = "<b>" * 3_000 + "<i>" + "</b>" * 3_000 + "</i>"
     assert differences(find(source), find(source)) == []
     assert "`<b>` and" not in differences(find(source), find(target))[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ('<a rel="noreferrer" …> for links', ['<a rel="noreferrer" …>']),
+        ('<a href="x" download>y</a>', ['<a href="x" download>', "</a>"]),
+        ("<input disabled> x", ["<input disabled>"]),
+        ("<file name here> or <b and c>", []),
+    ],
+)
+def test_attributes_without_a_value_are_attributes_where_it_is_a_tag_for_sure(text: str, wanted: list[str]) -> None:
+    assert [code.raw for code in codes(find(text))] == wanted

@@ -130,6 +130,13 @@ def test_all_faults_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
         assert line.startswith(start)
 
 
+def test_contradictions_and_circles_are_told_with_the_faults_of_lines(tmp_path: Path) -> None:
+    told = refused(tmp_path, "\tHaus\nsave\tsichern\nsave\t!sichern\na\tb\nb\ta\nhouse\t\nsave\tsave\nsave\t!save\n")
+    assert [line.partition(":")[0] for line in told] == ["line 1", "line 6", "lines 2, 3", "lines 7, 8", "lines 4, 5"]
+    [header] = refused(tmp_path, "source\ttarget\tTarget\nsave\tsave\t\nsave\t!save\t\n")
+    assert "names a column twice" in header
+
+
 @pytest.mark.parametrize("mark", "\u200b\u200e\u200f\u202b\u2067\ufeff")
 def test_marks_around_a_form_are_no_part_of_it_and_alone_are_nothing(tmp_path: Path, mark: str) -> None:
     terms = load(tmp_path, f"{mark}שלום{mark}\t{mark}Frieden | {mark} Hallo{mark}\nבית\t{mark}!Heim\n")

@@ -258,7 +258,7 @@ def test_an_encoding_that_does_not_fit_is_refused_with_the_place(data: bytes, to
     with pytest.raises(FormatError, match=r"a\.html: ") as caught:
         read(data)
     assert told in str(caught.value)
-    assert "UTF-8" in str(caught.value)
+    assert "onvert it to UTF-8" in str(caught.value)
 
 
 def test_only_a_declaration_declares_the_encoding() -> None:
@@ -270,6 +270,15 @@ def test_what_is_never_closed_is_told() -> None:
     made = HTML(b"<p>one\n<pre>two\n<p>three", "a.html")
     assert [segment.source for segment in made.segments()] == [("one",)]
     assert made.skipped.places == {"<pre> is never closed, and nothing behind it is translated": ["line 2"]}
+    for end, told in [
+        ("<!-- two\r\n\tthree", "<!-- two three"),
+        ("<!-- two\n" + "three \n" * 90, "<!-- two three three three three thre..."),
+        ("<!--" + "x" * 90, "<!--" + "x" * 33 + "..."),
+        ("<pre\n id='two'>\nthree", "<pre id='two'>"),
+    ]:
+        made = HTML(f"<p>one\n{end}".encode(), "a.html")
+        assert [segment.source for segment in made.segments()] == [("one",)]
+        assert made.skipped.places == {f"{told} is never closed, and nothing behind it is translated": ["line 2"]}
     made = HTML(b"<p>one\n<a title='two>three", "a.html")
     assert [segment.source for segment in made.segments()] == [("one",)]
     assert made.skipped.counts.total() == 1

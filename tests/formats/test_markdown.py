@@ -395,10 +395,20 @@ def test_what_cannot_be_written_is_refused_with_the_place(target: Parts, told: s
     assert told in str(caught.value)
 
 
-@pytest.mark.parametrize("data", [b"caf\xe9", b"\xff\xfea\0"])
-def test_a_file_that_is_not_utf_8_is_refused(data: bytes) -> None:
-    with pytest.raises(FormatError, match=r"a\.md: .*UTF-8"):
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"a\ncaf\xe9", "line 2: byte 0xE9 is not utf-8"),
+        (b"\xef\xbb\xbfcaf\xe9", "line 1: byte 0xE9 is not utf-8"),
+        (b"\xff\xfea", "line 1: byte 0x61 is not utf-16-le"),
+        (b"\xff\xfea\0", "it is in utf-16-le"),
+        (b"<meta charset=latin-1>caf\xe9", "line 1: byte 0xE9 is not utf-8"),  # here it declares nothing
+    ],
+)
+def test_a_file_that_is_not_utf_8_is_refused_with_the_one_remedy_there_is(data: bytes, told: str) -> None:
+    with pytest.raises(FormatError) as caught:
         read(data)
+    assert caught.value.faults == [f"{told}. Convert it to UTF-8"]
 
 
 @pytest.mark.parametrize("data", [b"", b"\xef\xbb\xbf", b"\n\n", b"```", b"***", b"[a]: b", b"`x`", b"![](x)"])

@@ -16,6 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headway.config import CorpusConfig
+from headway.data.memory import Memory
+from headway.data.readers import find_parts
+from headway.data.tally import Tally
 from headway.formats.po import PO
 from headway.formats.segment import FormatError, Segment, splice
 from headway.text.codes import plain
@@ -256,6 +260,53 @@ def test_one_form_of_a_fuzzy_entry_leaves_it_fuzzy_since_the_others_are_guesses_
     assert written(data, "Z", None) == data.replace(b'"A"', b'"Z"')
 
 
+SEVERAL = HEADER.format("UTF-8", "nplurals=3; plural=n>1;") + 'msgid "a"\nmsgid_plural "b"\n'
+
+
+def run(data: bytes, *, mark: bool = True, everything: bool = False) -> tuple[bytes, list[str]]:
+    """A file with `machine` in each text that is unfinished, or in all; and what was refused."""
+    made, edits, refused = po(data), [], []
+    for segment in made.segments():
+        try:
+            if everything or segment.state != "done":
+                edits += made.edits(segment, ("machine",), mark=mark)
+        except FormatError as error:
+            refused += error.faults
+    return b"".join(splice(data, edits)), refused
+
+
+def forms(data: bytes) -> tuple[list[str], bool]:
+    """The plural forms of the first entry as polib reads them, and whether it is fuzzy."""
+    entry = polib.pofile(data.decode())[0]
+    return [entry.msgstr_plural[number] for number in range(3)], entry.fuzzy
+
+
+@pytest.mark.parametrize("old", [("A", "", ""), ("", "B", ""), ("", "", "C"), ("A", "", "C"), ("A", "B", "C")])
+def test_forms_that_a_person_finished_are_neither_marked_nor_replaced_by_any_run(old: tuple[str, ...]) -> None:
+    data = (SEVERAL + "".join(f'msgstr[{number}] "{text}"\n' for number, text in enumerate(old))).encode()
+    once, refused = run(data)
+    assert (once, run(once)[0]) == (data, data)
+    finished = ", ".join(f"msgstr[{number}]" for number, text in enumerate(old) if text)
+    places = [f'line 4, msgid "a", msgstr[{number}]: ' for number, text in enumerate(old) if not text]
+    assert len(refused) == len(places)
+    for place, fault in zip(places, refused, strict=True):
+        assert fault.startswith(place)
+        assert f"said of {finished} too" in fault
+    unmarked, refused = run(data, mark=False)
+    assert (forms(unmarked), refused) == (([text or "machine" for text in old], False), [])
+    assert run(unmarked)[0] == unmarked
+
+
+def test_an_entry_without_a_finished_form_is_filled_and_marked_and_so_is_one_whose_forms_are_all_made_anew() -> None:
+    empty, guess = (f'{SEVERAL}msgstr[0] "{text}"\nmsgstr[1] ""\nmsgstr[2] ""\n' for text in ("", "A"))
+    guess = guess.replace('msgid "a"', '#, fuzzy\nmsgid "a"')
+    for data in (empty, guess):
+        made, refused = run(data.encode())
+        assert (forms(made), refused) == ((["machine"] * 3, True), [])
+    made, refused = run(guess.replace("#, fuzzy\n", "").encode(), everything=True)
+    assert (forms(made), refused) == ((["machine"] * 3, True), [])
+
+
 def test_an_empty_translation_is_written_and_not_marked() -> None:
     data = entry_of('msgid "a"', 'msgstr "A"')
     assert written(data, "", mark=True) == entry_of('msgid "a"', 'msgstr ""')
@@ -465,6 +516,64 @@ def test_any_text_is_read_again_as_it_was_written(text: str, wrap: bool) -> None
     assert texts(list(po(new).segments()))[1] == text
     if not any(ord(character) < 32 or character in "\x1c\x1d\x1e\x85\u2028\u2029" for character in text):
         assert polib.pofile(new.decode())[1].msgstr == text
+
+
+LANGUAGES = [
+    # What gettext's manual allows in the header field Language, and a target.
+    ("de", "de", True),
+    ("de_AT", "de", True),
+    ("de", "de-AT", True),
+    ("de_DE", "de-AT", True),  # as XLIFF has it: by the first subtag
+    ("DE@euro", "de", True),
+    ("de_DE.UTF-8", "de_CH", True),
+    ("sr@latin", "sr", True),
+    ("fr", "de", False),
+    ("pt_BR", "de", False),
+    ("sr@latin", "hr", False),
+    ("den", "de", False),  # Slave, another language
+    ("fr", None, True),
+    # These name none.
+    ("", "de", True),
+    ("LANGUAGE", "de", True),
+    ("ll_CC", "de", True),
+    ("LL", "de", True),
+    ("French", "de", True),
+    ("C", "de", True),
+]
+
+
+@pytest.mark.parametrize(("told", "target", "is_read"), LANGUAGES)
+def test_a_catalog_of_another_language_is_left_alone_and_counted(told: str, target: str | None, is_read: bool) -> None:
+    header = f'msgid ""\nmsgstr ""\n"Language-Team: Frisian <fy@example.org>\\n"\n"Language: {told}\\n"\n\n'
+    data = header + 'msgid "a"\nmsgstr "A"\n\nmsgid "b"\nmsgid_plural "bs"\nmsgstr[0] "B"\nmsgstr[1] ""\n'
+    made = PO(data.encode(), "x.po", "en", target)
+    for _ in range(2):  # each reading counts anew
+        assert len(list(made.segments())) == (3 if is_read else 0)
+        reason = f"Language is {told}, not {target}"
+        places = ['line 6, msgid "a"', 'line 9, msgid "b", msgstr[0]', 'line 9, msgid "b", msgstr[1]']
+        assert made.skipped.places == ({} if is_read else {reason: places})
+    template = PO(data.encode(), "x.POT.gz", "en", target)  # it is to become one of the target language
+    assert len(list(template.segments())) == 3
+
+
+def test_a_catalog_without_the_field_or_without_a_header_is_read_and_the_faults_of_another_are_told() -> None:
+    for text in (HEADER.format("UTF-8", ENGLISH), "", "X-Language: fr"):
+        header = text if text.startswith("msgid") or not text else f'msgid ""\nmsgstr "{text}\\n"\n'
+        assert len(list(PO(f'{header}msgid "a"\nmsgstr ""\n'.encode(), "x.po", "en", "de").segments())) == 1
+    with pytest.raises(FormatError, match="line 3: is no line"):
+        list(PO(b'msgid ""\nmsgstr "Language: fr\\n"\nrubbish\n', "x.po", "en", "de").segments())
+
+
+def test_memories_and_corpora_use_no_text_of_a_catalog_of_another_language_and_count_it(tmp_path: Path) -> None:
+    for told, texts in (("fr", 0), ("de", 2)):
+        path = tmp_path / f"{told}.po"
+        header = f'msgid ""\nmsgstr "Language: {told}\\n"\n\n'
+        path.write_text(header + 'msgid "a"\nmsgstr "A"\n\nmsgid "b"\nmsgstr "B"\n', encoding="utf-8")
+        memory, tally = Memory.load(path, "en", "de"), Tally()
+        corpus = CorpusConfig(path=str(path), source_language="en", target_language="de")
+        pairs = [pair for part in find_parts([corpus]) for pair in part.read(tally)]
+        assert (len(memory), len(pairs)) == (texts, texts)
+        assert memory.skipped == tally.counts == ({} if texts else {"Language is fr, not de": 2})
 
 
 def test_the_header_may_say_what_marks_accelerators() -> None:

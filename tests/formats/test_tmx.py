@@ -146,6 +146,8 @@ def test_what_is_no_segment_is_counted_with_its_place() -> None:
     assert TMX_of("lang.tmx")[0].skipped.places == {"several texts in one language": ["line 8"]}
     made, _ = TMX_of("inline.tmx")
     assert made.skipped.counts == {"nothing to translate": 1, "text within a code (<sub>), kept as it is": 1}
+    made, found = read(tu(en="H<sub>2</sub>O"))  # not valid there, and translated
+    assert (len(found[0].source), made.skipped.counts) == (5, {})
     made, found = read(tu(de="x") * 9 + '<tu><tuv xml:lang="en"/></tu>' + tu(en="a"))
     assert (len(found), made.skipped.counts.total(), len(made.skipped.places["no text in the source language"])) == (
         1,

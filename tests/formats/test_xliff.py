@@ -202,6 +202,79 @@ def test_states_notes_contexts_and_limits_are_read() -> None:
     assert found[-1].source == ("  The same id in another file  ",)
 
 
+def seg(mid: int, some: str) -> str:
+    return f'<mrk mtype="seg" mid="{mid}">{some}</mrk>'
+
+
+FIRST, SECOND = seg(1, "One."), seg(2, "Two.")
+CUT = f"<source>One. Two.</source><seg-source>{FIRST} {SECOND}</seg-source>"
+MARKED = f"<source>{FIRST} {SECOND}</source>"
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "state"),
+    [
+        (CUT, seg(1, "Eins.") + " " + seg(2, "Zwei."), "done"),
+        (CUT, seg(2, "Zwei.") + " " + seg(1, "Eins."), "done"),
+        (CUT, seg(1, "Erster.") + ' <mrk mtype="seg" mid="2"/>', "unsure"),
+        (CUT, seg(1, " ") + " " + seg(2, "Zwei."), "unsure"),
+        (CUT, seg(1, "Eins.") + seg(2, '<x id="1"/>'), "unsure"),
+        (CUT, seg(1, "Eins."), "unsure"),  # the other has none at all
+        (CUT, "Eins. Zwei.", "done"),  # not divided
+        (CUT, seg(1, "") + seg(2, ""), "empty"),
+        (MARKED, seg(1, "Eins.") + seg(2, ""), "unsure"),
+        (MARKED, seg(1, "Eins.") + seg(2, "Zwei."), "done"),
+        ("<source>One. Two.</source>", seg(1, "Eins.") + seg(2, ""), "unsure"),
+        ("<source>One. Two.</source>", seg(1, "Eins. Zwei."), "done"),
+        (CUT.replace("Two.</mrk>", '<x id="1"/></mrk>'), seg(1, "Eins.") + seg(2, ""), "done"),  # nothing to translate
+        (
+            MARKED.replace(' mid="1"', "").replace(' mid="2"', ""),
+            '<mrk mtype="seg"/><mrk mtype="seg">b</mrk>',
+            "unsure",
+        ),
+        (CUT, seg(1, "Eins.") + '<mrk mtype="term" mid="2"/>' + seg(2, "Zwei."), "done"),
+    ],
+)
+def test_a_target_that_lacks_a_sentence_is_not_finished_unless_it_says_so(source: str, target: str, state: str) -> None:
+    unit = '<trans-unit id="1"{}>' + source + "<target{}>" + target + "</target></trans-unit>"
+    for told in ("", ' state="x-mine"'):
+        (segment,) = one(unit.format("", told)).segments()
+        assert segment.state == state
+    for told in ((' approved="yes"', ""), ("", ' state="final"'), ("", ' state="translated"')):
+        (segment,) = one(unit.format(*told)).segments()
+        assert segment.state == ("empty" if state == "empty" else "done")
+
+
+SUB = "text within a code (<sub>), kept as it is"
+
+
+@pytest.mark.parametrize(
+    ("source", "texts", "kept"),
+    [
+        ('a <ph id="1">x<sub>b</sub></ph>', ["a "], 1),
+        ("H<sub>2</sub>O", ["H", "2", "O"], 0),  # not valid there
+        ('<g id="1">a <sub>b <ph id="1">x<sub>c</sub></ph></sub></g>', ["a ", "b "], 1),
+        ('a <mrk mtype="protected">b <sub>c</sub></mrk>', ["a "], 1),
+        ('a <ph id="1">x<sub> </sub></ph>', ["a "], 0),
+    ],
+)
+def test_text_within_a_code_is_counted_and_that_of_a_lone_sub_is_translated(
+    source: str, texts: list[str], kept: int
+) -> None:
+    made = one(f'<trans-unit id="1"><source>{source}</source></trans-unit>')
+    (segment,) = made.segments()
+    assert [part for part in segment.source if isinstance(part, str)] == texts
+    assert made.skipped.counts == ({SUB: kept} if kept else {})
+
+
+def test_an_id_of_several_lines_is_told_on_one() -> None:
+    unit = '<trans-unit id="Two&#10;lines"><source>a</source></trans-unit>'
+    (segment,) = one(unit).segments()
+    assert (segment.place, segment.context) == ("line 2, unit Two lines", "Two\nlines")
+    with pytest.raises(FormatError, match=r"^a\.xlf: line 3, unit Two lines: line 2 has the same id.*$"):
+        list(one(f"{unit}\n{unit}").segments())
+
+
 def test_files_for_other_languages_and_units_without_text_are_counted() -> None:
     made, found = open_file("groups.xlf")
     assert [(text(one.source), one.translate) for one in found] == [

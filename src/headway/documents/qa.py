@@ -9,11 +9,13 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Literal, NamedTuple
 
+import regex
+
 from headway.text.codes import Parts, differences, marks, plain
-from headway.text.segment import CODE
+from headway.text.segment import CODE, UNSPACED, sentences
 
 Severity = Literal["error", "warning"]
 Span = tuple[int, int]
@@ -51,6 +53,10 @@ class Texts:
     def target(self) -> str:
         return blanked(self.target_parts)
 
+    @property
+    def sides(self) -> tuple[str, str]:
+        return self.source, self.target
+
 
 def blanked(parts: Parts) -> str:
     """The text, with CODE for every character of a code: no rule takes them for text, and places stay the same."""
@@ -80,6 +86,21 @@ def characters(texts: Texts) -> Said:
 
 
 BROKEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffd\ue000-\uf8ff\ufdd0-\ufdef\ufffe\uffff]")
+
+
+def signs(texts: Texts) -> Said:
+    """Signs that models write for a character that they cannot (a no-break space, say), and people hardly ever.
+
+    The digit of a raised one may be in the source (`m2`), and a middle dot is a letter's or a stop in some languages.
+    """
+    there = {*texts.source, *("·" if texts.target_language in DOTTED else "")}
+    for match in ODD.finditer(texts.target):
+        if there.isdisjoint((match[0], unicodedata.normalize("NFKC", match[0]))):
+            yield f"{match[0]!r} is not in the source", match.span()
+
+
+ODD = re.compile("[¤¦¨¬¯²³´·¸¹]")
+DOTTED = {"ca", "el", "ja", "ko", "oc", "zh"}
 
 
 def accelerators(texts: Texts) -> Said:
@@ -129,6 +150,26 @@ def ratio(texts: Texts) -> Said:
         yield f"the translation is {'longer' if two > one else 'shorter'} than seems right ({two} to {one})", None
 
 
+def missing(texts: Texts) -> Said:
+    """Fewer sentences, and too little text for all of them: people join two now and then, which takes as much room."""
+    both = texts.source_language, texts.target_language
+    one, two = (width(text) / ROOM.get(language, 1) for text, language in zip(texts.sides, both, strict=True))
+    if two < 0.85 * one and UNSTOPPED.isdisjoint(both):
+        ours, theirs = (
+            len(sentences(text, language if all(both) else None))  # the same rules for both, if not those of both
+            for text, language in zip(texts.sides, both, strict=True)
+        )
+        if theirs < ours:
+            yield f"{theirs} {'sentence' if theirs == 1 else 'sentences'}, the source has {ours}", None
+
+
+ROOM = {"en": 0.85}
+"""What a language takes of the room that others take, where that is much less."""
+
+UNSTOPPED = {"th", "lo", "km", "my"}
+"""Languages whose sentences may end without a sign."""
+
+
 def width(text: str) -> int:
     """Characters, those of East Asia twice: they say as much as two letters or more. Codes and spaces do not count."""
     return sum(
@@ -139,14 +180,17 @@ def width(text: str) -> int:
 def numbers(texts: Texts) -> Said:
     """Every number of one side is on the other: with other separators, in other digits, with or without zeros before.
 
-    A single digit may be written as a word, so that it must not turn into another one is all that can be asked.
+    A single digit may be written as a word. Where the words of a language are not known, one is taken to be lost if
+    other numbers were kept, or if it turned into another.
     """
     ours, theirs = list(DIGITS.finditer(texts.source)), list(DIGITS.finditer(texts.target))
     lack, over = left(ours, theirs), left(theirs, ours)
     if "".join(map(ascii_digits, lack)) == "".join(map(ascii_digits, over)):  # 10000 and 10,000
         return
+    single = {digit for digit in map(ascii_digits, lack) if len(digit) == 1}
+    words = {digit for digit in single if spelt(digit, texts, len(lack) < len(ours))}
     for run in lack:
-        if len(run[0]) > 1 or over:
+        if over or ascii_digits(run) not in words:
             yield f"{run[0]} is not in the translation", None
     for run in over:
         if len(run[0]) > 1 or lack:
@@ -154,6 +198,40 @@ def numbers(texts: Texts) -> Said:
 
 
 DIGITS = re.compile(r"\d+")
+
+
+def spelt(digit: str, texts: Texts, kept: bool) -> bool:
+    """May the translation have this digit as a word, or as a sign (²) or character (二) with its value? kept: it has
+    other numbers of the source."""
+    if any(not char.isdecimal() and unicodedata.numeric(char, None) == int(digit) for char in texts.target):
+        return True
+    if texts.target_language in NUMERALS:
+        return bool(numeral(texts.target_language, digit).search(unicodedata.normalize("NFC", texts.target)))
+    return not kept and texts.target_language != "ja"  # whose words are characters
+
+
+@cache
+def numeral(language: str, digit: str) -> regex.Pattern[str]:
+    """A word that begins as those for a digit do."""
+    return regex.compile(rf"\b(?:{NUMERALS[language].split()[int(digit)]})", regex.IGNORECASE)
+
+
+NUMERALS = {
+    "de": "null|kein ein|erst zwei|zwo|doppel dri|drei vier fünf sechs sieb acht neun",
+    "en": "zero|no one|once|first|single two|twice|second three|third four five|fifth six seven eight nine|ninth",
+    "es": "cero|ning un|primer dos|segund tres|tercer cuatro|cuart cinco|quint seis|sext siete|sépt ocho|octav "
+    "nueve|nov",
+    "fr": "zéro|aucun un|premi deux|second trois quatr cinq six sept huit neuf|neuv",
+    "it": "zero|nessun un|prim due|second tre|terz quattro|quart cinque|quint sei|sest sette|settim otto|ottav "
+    "nove|non[oa]",
+    "nl": "nul|geen een|één|eerst twee drie|derde vier vijf zes zeven acht negen",
+    "pl": "zer|żad jed|pierw dw|drug trz czter|czwart pię|piąt sześ|szóst sied|siódm osi|ośm|ósm dziew",
+    "pt": "zero|nenhum um|primeir dois|duas|segund três|terceir quatro|quart cinco|quint seis|sext sete|sétim oito|"
+    "oitav nove|non[oa]",
+    "ru": "нол|нул одн|один|перв дв|втор|обе|оба тр четыр|четвер|четвёр пят шест сем|седьм восем|восьм девят",
+    "sv": "noll|ing en|ett|först två|andra tre fyr|fjärd fem sex|sjätt sju åtta|åtton nio",
+}
+"""How words for 0 to 9 begin. In scripts whose characters have a number of their own, that is asked."""
 
 
 def left(runs: Sequence[re.Match[str]], others: Sequence[re.Match[str]]) -> list[re.Match[str]]:
@@ -202,7 +280,7 @@ def ending(texts: Texts) -> Said:
         yield f"ends in {theirs or 'no punctuation'!r}, the source in {ours or 'no punctuation'!r}", None
 
 
-SAME_END = (({"", "."}, {"th", "lo", "km", "my"}), ({":", "."}, {"ja", "zh", "ko"}))
+SAME_END = (({"", "."}, UNSTOPPED), ({":", "."}, {"ja", "zh", "ko"}))
 ENDS = {
     **dict.fromkeys("。．｡।॥۔։።", "."),
     **dict.fromkeys("？؟՞", "?"),
@@ -266,17 +344,44 @@ WORDS = re.compile(r"[^\W\d_]{2,}")
 
 
 def repeats(texts: Texts) -> Said:
+    """The same words next to each other, or a run of three of them anywhere, where the source does nothing like it."""
     allowed = MAY_REPEAT.get(texts.target_language, ())
     if REPEAT.search(texts.source) or LOOP.search(texts.source):
         return
-    for match in REPEAT.finditer(texts.target):
-        if match[1].lower() not in allowed:
-            yield f"{match[1]!r} twice", match.span()
+    found = [match for match in REPEAT.finditer(texts.target) if match[1].lower() not in allowed]
+    for match in found:
+        yield f"{match[1]!r} twice", match.span()
     for match in LOOP.finditer(texts.target):
         yield f"{match[1]!r} again and again", match.span()
+    few = (LETTER, 4) if texts.source_language in UNSPACED else (WORD, 2)
+    many = (LETTER, 12) if texts.target_language in UNSPACED else (WORD, 3)
+    if not found and next(again(texts.source, *few), None) is None:
+        for start, end in again(texts.target, *many):
+            yield f"{plain(texts.target_parts)[start : min(end, start + LONGEST)]!r} a second time", (start, end)
 
 
-REPEAT = re.compile(r"\b([^\W\d_]+(?: [^\W\d_]+){0,3}) \1\b", re.IGNORECASE)
+def again(text: str, unit: regex.Pattern[str], size: int) -> Iterator[Span]:
+    """Where runs of so many units, or more, stand again."""
+    units = list(unit.finditer(text))
+    lower = [one[0].lower() for one in units]
+    seen: set[tuple[str, ...]] = set()
+    span: Span | None = None
+    for at in range(len(units) - size + 1):
+        run, end = tuple(lower[at : at + size]), units[at + size - 1].end()
+        if run in seen:
+            span = (span[0] if span else units[at].start(), end)
+        elif span:
+            yield span
+            span = None
+        seen.add(run)
+    if span:
+        yield span
+
+
+WORD, LETTER = regex.compile(r"\p{L}[\p{L}\p{M}]*+"), regex.compile(r"\p{L}\p{M}*+")
+REPEAT = regex.compile(
+    r"(?<![\w\p{M}])(\p{L}[\p{L}\p{M}]*+(?: \p{L}[\p{L}\p{M}]*+){0,3}) \1(?![\w\p{M}])", regex.IGNORECASE
+)
 LOOP = re.compile(r"([^\W\d_]{2,12}?)\1{3,}")
 MAY_REPEAT = {
     "de": {"der", "die", "das", "sie"},
@@ -292,8 +397,9 @@ def scripts(texts: Texts) -> Said:
     prose = [word for word in words if not word.isupper() and not word.istitle()]
     if wanted and len("".join(prose)) >= 12 and not any(script(char) in wanted for char in "".join(words)):
         yield f"no letter of the script of {texts.target_language!r} in it", None
+    ours = set(WORDS.findall(texts.source))
     for match in WORDS.finditer(texts.target):
-        if match[0] not in texts.source and len({script(char) for char in match[0]} & ALIKE) > 1:
+        if match[0] not in ours and len({script(char) for char in match[0]} & ALIKE) > 1:
             yield f"{match[0]!r} mixes letters of two scripts", match.span()
 
 
@@ -327,19 +433,27 @@ def script(char: str) -> str:
 
 def capital(texts: Texts) -> Said:
     ours, theirs = (FIRST.match(text) for text in (texts.source, texts.target))
-    if ours and theirs and ours[1][0].isupper() and theirs[1].islower() and theirs[1] not in texts.source:
+    if ours and theirs and ours[1][0].isupper() and theirs[1].islower() and theirs[1] not in WORD.findall(texts.source):
         yield f"begins with {theirs[1][0]!r}, the source with a capital", theirs.span(1)
 
 
-FIRST = re.compile(r"\s*+([^\W\d_]++)")
+FIRST = regex.compile(rf"\s*+({WORD.pattern})")
+
+
+def elsewhere(texts: Texts) -> Said:
+    """Nothing: who asks for the check tells what this rule finds."""
+    return iter(())
+
 
 RULES = {
     "empty": Rule("error", "there is a translation", empty),
     "codes": Rule("error", "tags and placeholders are kept", codes),
     "characters": Rule("error", "no broken characters", characters),
+    "signs": Rule("warning", "no odd signs that the source has not", signs),
     "accelerator": Rule("warning", "one accelerator where the source has one", accelerators),
     "length": Rule("error", "no longer than the file allows", length),
     "ratio": Rule("warning", "about as long as the source", ratio),
+    "missing": Rule("warning", "as many sentences as the source, or more", missing),
     "numbers": Rule("warning", "numbers are kept", numbers),
     "edges": Rule("warning", "white space at both ends as in the source", edges),
     "spaces": Rule("warning", "no doubled spaces", spaces),
@@ -347,9 +461,12 @@ RULES = {
     "brackets": Rule("warning", "brackets have partners", brackets),
     "quotes": Rule("warning", "quotation marks have partners", quotes),
     "untranslated": Rule("warning", "not the source again", untranslated),
-    "repeats": Rule("warning", "no word twice in a row", repeats),
+    "repeats": Rule("warning", "no words a second time", repeats),
     "scripts": Rule("warning", "letters of the right script", scripts),
     "capital": Rule("warning", "a capital at the beginning as in the source", capital),
+    "terms": Rule("warning", "words as the term list has them", elsewhere),
+    "model": Rule("warning", "all that was asked of the search", elsewhere),
+    "unwritable": Rule("error", "a translation that the file can hold", elsewhere),
 }
 """Every rule, in the order in which they are shown."""
 

@@ -103,15 +103,15 @@ class _Form(NamedTuple):
 class Terms:
     """A term list. terms: each once; repeated: how many lines said again what an earlier one had said."""
 
-    def __init__(self, terms: Sequence[Term], name: str = "terms") -> None:
-        """Raises ValueError with all contradictions and cycles."""
+    def __init__(self, terms: Sequence[Term], name: str = "terms", faults: Sequence[str] = ()) -> None:
+        """faults: of lines that are no terms. Raises ValueError with them and all contradictions and cycles."""
         self.terms = list(dict.fromkeys(terms))
         self.repeated = len(terms) - len(self.terms)
         self._asked: dict[_Form, list[Term]] = {}
         for term in self.terms:
             for form in term.source:
                 self._asked.setdefault(_Form(same(form, term.case), term.case), []).append(term)
-        _raise(name, [*_contradictions(self._asked), *_cycles(self._asked)])
+        _raise(name, [*faults, *_contradictions(self._asked), *_cycles(self._asked)])
         self._tree: dict[str, Any] = {}  # character by character, without case; "" holds the forms that end there
         for form in self._asked:
             node = self._tree
@@ -135,11 +135,10 @@ class Terms:
         read = [_read(number, cells, header) for number, cells in lines]
         faults = [fault for _, own in read for fault in own]
         if len(set(header)) < len(header):
-            faults = [f"its header names a column twice: {', '.join(header)}"]
+            read, faults = [], [f"its header names a column twice: {', '.join(header)}"]
         elif not lines:
             faults = ["holds no term. Write one a line: source, a tab, target"]
-        _raise(str(path), faults)
-        return cls([term for term, _ in read if term is not None], str(path))
+        return cls([term for term, _ in read if term is not None], str(path), faults)
 
     def find(self, text: str) -> list[Match]:
         """The terms in a source text, in order; where two overlap the longer one, then the first. Of two forms that

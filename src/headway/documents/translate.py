@@ -211,10 +211,7 @@ def sections(report: Report, document: Document) -> list[Section]:
     ]
     skipped = [[reason, n, ", ".join(document.skipped.places[reason])] for reason, n in document.skipped.counts.items()]
     done = sum(report.origins.values())
-    rules = [
-        [rule, RULES[rule].what if rule in RULES else "", count, Share(count / max(1, done))]
-        for rule, count in report.rules.items()
-    ]
+    rules = [[rule, RULES[rule].what, count, Share(count / max(1, done))] for rule, count in report.rules.items()]
     rows = []
     for one in report.shown:
         told = [f"{finding.rule}: {finding.message}" for finding in one.findings]
@@ -241,5 +238,5 @@ ORIGINS = {
     "model": "translated by the model",
     "memory": "from the memory, exactly",
     "adapted": "from the memory, with other numbers or codes",
-    "none": "not written: the file cannot hold them",
+    "none": "not written: see the findings",
 }

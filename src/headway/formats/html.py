@@ -20,7 +20,7 @@ from html import unescape
 from typing import Literal, NamedTuple
 from xml.parsers import expat
 
-from headway.formats.segment import Document, Edit, FormatError, Segment, Skipped
+from headway.formats.segment import Document, Edit, FormatError, Segment, Skipped, one_line
 from headway.text.codes import Code, Part, Parts, joined, plain
 
 
@@ -94,6 +94,7 @@ DECLARED = re.compile(
 )
 COMMENT = re.compile(rb"<!--.*?-->", re.DOTALL)
 LINE_FEED = b"\n"
+SHOWN = 40
 LABELS = {"iso-8859-1": "cp1252", "latin1": "cp1252", "us-ascii": "cp1252", "ascii": "cp1252", "iso-8859-9": "cp1254"}
 """What browsers take these names for; an encoding of 16 bits cannot be declared in a text that is read by bytes."""
 BYTE_ORDER = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
@@ -143,7 +144,7 @@ class HTML(Document):
         for told, line in doubts(text) if xml else ():
             self.skipped.add(told, f"line {line}")
         for mark in unclosed:
-            line, begin = text.count("\n", 0, mark.start) + 1, text[mark.start : min(mark.end, mark.start + 30)]
+            line, begin = text.count("\n", 0, mark.start) + 1, one_line(text[mark.start : mark.end], SHOWN)
             self.skipped.add(f"{begin} is never closed, and nothing behind it is translated", f"line {line}")
 
     def edits(self, segment: Segment, target: Parts, *, mark: bool) -> list[Edit]:
@@ -384,9 +385,11 @@ def decoded(data: bytes, name: str, *, declares: bool = True) -> tuple[str, str,
         served &= len("ああ".encode(encoding, "ignore")) == 2 * len("あ".encode(encoding, "ignore"))
     except UnicodeDecodeError as error:
         at = before + error.start
-        told = f"line {data.count(LINE_FEED, 0, at) + 1}: byte 0x{data[at]:02X} is not {encoding}, which the file "
-        told += "declares" if declared else "is taken for, as it declares none"
-        raise FormatError(name, [f"{told}. Declare the encoding that it has, or convert it to UTF-8"]) from None
+        told = f"line {data.count(LINE_FEED, 0, at) + 1}: byte 0x{data[at]:02X} is not {encoding}"
+        if declares:
+            told += f", which the file {'declares' if declared else 'is taken for, as it declares none'}"
+        remedy = "Declare the encoding that it has, or convert it to UTF-8" if declares else "Convert it to UTF-8"
+        raise FormatError(name, [f"{told}. {remedy}"]) from None
     except (LookupError, UnicodeError):
         served, text = False, ""
     if not served:

@@ -6,7 +6,8 @@ msgstr, and the flag `fuzzy`; no other byte.
 
 Plural forms: with the header's Plural-Forms, the form that the number 1 takes is shown msgid, the others msgid_plural;
 a language of one form is shown msgid_plural. Without, form 0 is shown msgid. `fuzzy` belongs to an entry, so one marked
-form marks its sisters, and the flag of an entry of several forms is never removed here.
+form marks its sisters: where some are finished, the empty ones are not written with a mark. The flag of an entry of
+several forms is never removed here.
 """
 
 import codecs
@@ -18,7 +19,7 @@ from functools import cached_property
 from gettext import c2py
 from hashlib import blake2b
 
-from headway.formats.segment import Buffer, Document, Edit, FormatError, Segment, State
+from headway.formats.segment import Buffer, Document, Edit, FormatError, Segment, Skipped, State, primary
 from headway.text.codes import Parts, plain
 
 SPACE = " \t\r\v\f"
@@ -33,6 +34,8 @@ STRINGS = r'((?:[ \t]*"[^"\\]*(?:\\.[^"\\]*)*")*)'
 LINE = re.compile(r"(?:(msgctxt|msgid_plural|msgid|msgstr)(?:[ \t]*\[[ \t]*([0-9]{1,3})[ \t]*\])?)?" + STRINGS)
 STRING = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"')
 ESCAPE = re.compile(r"((?:\\(?:[0-7]{1,3}|x[0-9a-fA-F]+))+)|\\(.)")
+LANGUAGE = re.compile(r"^Language:[ \t]*((?!ll\b|ll_)[a-z]{2,3}(?:[-_.@][\w.@-]*)?)\s*$", re.I | re.M)
+"""A language by its code; what else may stand there (nothing, `LANGUAGE`, gettext's `ll_CC`, a name) says none."""
 WRAPPED = re.compile(rb'(?<!\\n)(?<!")"[ \t]*\r?\n[ \t]*"')  # a text that goes on in the next line, without a \n in it
 WIDE = r"\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff01-\uff60"
 PIECE = re.compile(rf"(?:[{WIDE}][、。，．：；！？）」』】〉》…ー).,:;!?]*|[^ {WIDE}]+) *| +")
@@ -104,7 +107,8 @@ class Entry:
 
 @dataclass(frozen=True)
 class Slot:
-    """Where a msgstr stands, and what marks its entry as fuzzy, or no longer so."""
+    """Where a msgstr stands, and what marks its entry as fuzzy, or no longer so. finished: the other forms of the entry
+    that are done, where this one is empty."""
 
     start: int
     end: int
@@ -112,6 +116,7 @@ class Slot:
     eol: bytes
     entry: int
     form: int
+    finished: tuple[str, ...]
     mark: tuple[Edit, ...]
     unmark: tuple[Edit, ...]
 
@@ -119,6 +124,7 @@ class Slot:
 class PO(Document):
     """A gettext catalog, in the encoding that its header declares; UTF-8 where it declares none.
 
+    One that names another language than `target` is left alone, and counted in `skipped`, as XLIFF's files are.
     A finished translation that replaces a guess takes the flag `fuzzy` away, and the previous msgid (#|) with it. New
     lines are wrapped where the file wraps its lines. A text must begin and end with a line break where the msgid does.
     """
@@ -137,6 +143,8 @@ class PO(Document):
         doubts: list[str] = []  # of the plural rule: they matter where there are plural forms
         seen: dict[bytes, int] = {}
         rule: tuple[int, int] | None = None
+        other = ""  # why the texts are left alone: they are in another language than is asked for
+        self.skipped = Skipped()
         for number, entry in enumerate(entries(self.data, self.codec, self.hint)):
             if isinstance(entry, str):
                 faults.append(entry)
@@ -146,12 +154,16 @@ class PO(Document):
                 faults += repeated(entry, seen, first=not number)
                 if entry.is_header:
                     rule, doubts = declared_rule(entry)
-                    self.marker = accelerator_marker(entry)
+                    self.marker, other = accelerator_marker(entry), self.other_language(entry)
                 elif "msgid_plural" in entry.texts:
                     faults += doubts + miscounted(entry, rule)
                     doubts = []
                 if not faults and entry.value("msgid"):
-                    yield from found(entry, rule, self.codec)
+                    for segment in found(entry, rule, self.codec):
+                        if other:
+                            self.skipped.add(other, segment.place)
+                        else:
+                            yield segment
             if len(faults) >= MOST_FAULTS:
                 break
         if faults:
@@ -162,16 +174,30 @@ class PO(Document):
         text, before = plain(target), plain(segment.target or ())
         changed = [Edit(slot.start, slot.end, self.encoded(segment, text))] if text != before else []
         if mark:
-            return (self.marks(slot) if text else []) + changed
+            return (self.marks(segment) if text else []) + changed
         return [*slot.unmark, *changed] if changed else []
 
-    def marks(self, slot: Slot) -> list[Edit]:
-        """The edit that makes an entry fuzzy: with the first of its forms that is written, in the order of the file."""
+    def marks(self, segment: Segment) -> list[Edit]:
+        """The edit that makes an entry fuzzy: with the first of its forms that is written, in the order of the file.
+
+        Raises FormatError where that would take finished forms, which stay as they are, for guesses.
+        """
+        slot: Slot = segment.slot
         entry, form = self.marked
         if entry == slot.entry and form < slot.form:
             return []
+        if slot.finished:
+            what = f"the mark (fuzzy) would be said of {', '.join(slot.finished)} too, which the file has finished"
+            raise FormatError(self.name, [f"{segment.place}: {what}. Fill this form by hand, or leave marks out"])
         self.marked = (slot.entry, slot.form)
         return list(slot.mark)
+
+    def other_language(self, header: Entry) -> str:
+        """What a header says of the language, where that is not the one asked for; else "". A template has none."""
+        told = LANGUAGE.search(header.value("msgstr") or "")
+        if not (told and self.target) or self.name.lower().removesuffix(".gz").endswith(".pot"):
+            return ""
+        return "" if primary(told[1]) == primary(self.target) else f"Language is {told[1]}, not {self.target}"
 
     def encoded(self, segment: Segment, text: str) -> bytes:
         """The quoted lines of a msgstr."""
@@ -420,10 +446,12 @@ def found(entry: Entry, rule: tuple[int, int] | None, codec: str) -> Iterator[Se
     notes = "\n".join(comment.text[2:].strip() for comment in entry.comments if comment.text.startswith("#."))
     singular = rule[1] if rule and rule[0] > 1 else -1 if rule else 0
     strings = [(word, text) for word, text in entry.texts.items() if word.startswith("msgstr")]
+    finished = () if "fuzzy" in flags else tuple(word for word, _ in strings if entry.value(word))
     mark, unmark = marking(entry), unmarking(entry, codec) if len(strings) == 1 else ()
     for form, (word, text) in enumerate(strings):
         shown = source if plural is None or form == singular else plural
         target = entry.value(word)
+        others = () if target else finished
         state: State = "unsure" if "fuzzy" in flags else "done"
         if shown.strip():
             yield Segment(
@@ -434,7 +462,7 @@ def found(entry: Entry, rule: tuple[int, int] | None, codec: str) -> Iterator[Se
                 context=context if plural is None else f"{context} {word}".strip(),
                 notes=notes,
                 flags=flags,
-                slot=Slot(text.start, text.end, text.column, entry.eol, entry.start, form, mark, unmark),
+                slot=Slot(text.start, text.end, text.column, entry.eol, entry.start, form, others, mark, unmark),
             )
 
 

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import ClassVar, NamedTuple
 from xml.sax.saxutils import quoteattr
 
-from headway.formats.segment import Buffer, Document, Edit, FormatError, Segment, Skipped
-from headway.formats.xml import XML, Element, Inline, Span, has_text
+from headway.formats.segment import Buffer, Document, Edit, FormatError, Segment, Skipped, one_line
+from headway.formats.xml import XML, Element, Inline, Span, has_text, within_codes
 from headway.text.codes import Parts, joined
 
 INLINE = {
@@ -113,7 +113,7 @@ class TMX(Document):
     def segment(self, unit: Element, source: str, target: str) -> Iterator[Segment]:
         """The unit as a segment, or a note of why it is none."""
         name = unit.attributes.get("tuid", "")
-        place = f"line {unit.line}" + f", unit {name}" * bool(name)
+        place = f"line {unit.line}" + f", unit {one_line(name)}" * bool(name)
         here = [tuv for tuv in unit.all("tuv") if language(tag_of(tuv)) == source]
         there = [tuv for tuv in unit.all("tuv") if language(tag_of(tuv)) == target]
         if len(here) != 1 or len(there) > 1:
@@ -128,7 +128,7 @@ class TMX(Document):
         if not has_text(parts):
             self.skipped.add("nothing to translate", place)
             return
-        if any(sub.text().strip() for sub in seg.within("sub")):
+        if any(sub.text().strip() for sub in within_codes(seg, "sub", INLINE)):
             self.skipped.add("text within a code (<sub>), kept as it is", place)
         found = self.xml.parts(other, INLINE) if other else ()
         prop = next((prop for tuv in there for prop in tuv.all("prop") if prop.attributes.get("type") == PROP), None)

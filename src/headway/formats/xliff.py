@@ -11,8 +11,8 @@ from functools import cached_property
 from typing import ClassVar, NamedTuple
 from xml.sax.saxutils import quoteattr
 
-from headway.formats.segment import Buffer, Document, Edit, FormatError, Segment, Skipped, State
-from headway.formats.xml import XML, Element, Inline, Span, has_text
+from headway.formats.segment import Buffer, Document, Edit, FormatError, Segment, Skipped, State, one_line, primary
+from headway.formats.xml import XML, Element, Inline, Span, has_text, within_codes
 from headway.text.codes import Parts, joined
 
 INLINE_1 = {
@@ -52,7 +52,7 @@ STATES_1: dict[str, State] = {
 }
 STATES_2: dict[str, State] = {"initial": "unsure", "translated": "done", "reviewed": "done", "final": "done"}
 """What a state says of a target with text in it; one without text is empty. No state, or one that is the user's own
-(`x-...`), says "done"."""
+(`x-...`), says "done", but for a 1.x target that lacks a sentence of the source."""
 GUESSED = {"fuzzy-match", "leveraged-mt", "mt-suggestion"}
 REJECTED = {"rejected-grammar", "rejected-inaccurate", "rejected-length", "rejected-spelling"}
 """Qualifiers of a state that make a translation unsure."""
@@ -138,7 +138,7 @@ class XLIFF(Document):
     def unit(self, unit: Element, seen: dict[str, int], faults: list[str]) -> Iterator[Segment]:
         """The segments of a unit; seen: the lines of the ids of its file."""
         name = unit.attributes.get("id", "")
-        place = f"line {unit.line}" + f", unit {name}" * bool(name)
+        place = f"line {unit.line}" + f", unit {one_line(name)}" * bool(name)
         if name in seen:
             faults.append(f"{place}: line {seen[name]} has the same id in the same <file>. Give each unit its own")
         elif name:
@@ -155,7 +155,7 @@ class XLIFF(Document):
         there: dict[str, int] = {}
         for number, holder in enumerate(unit.all("segment") if self.version is TWO else [], 1):
             which = holder.attributes.get("id", "")
-            where = f"line {holder.line}, unit {name}, segment {which or number}"
+            where = f"line {holder.line}, unit {one_line(name)}, segment {one_line(which) or number}"
             if which and there.setdefault(which, number) != number:
                 faults.append(f"{where}: segment {there[which]} of this unit has the same id. Give each its own")
             yield from self.segment(unit, holder, where, told, faults)
@@ -174,7 +174,7 @@ class XLIFF(Document):
         if not has_text(parts):
             self.skipped.add("nothing to translate", place)
             return
-        if any(sub.text().strip() for sub in source.within("sub")):
+        if any(sub.text().strip() for sub in within_codes(source, "sub", self.version.inline)):
             self.skipped.add("text within a code (<sub>), kept as it is", place)
         file = unit.above("file")
         names = [file.attributes.get("original", file.attributes.get("id"))] if file else []
@@ -220,7 +220,25 @@ class XLIFF(Document):
         state, qualifier = target.attributes.get("state", ""), target.attributes.get("state-qualifier")
         if holder.attributes.get("approved") == "yes" or state in ("final", "signed-off"):
             return "done"
-        return "unsure" if qualifier in GUESSED | REJECTED else STATES_1.get(state, "done")
+        if qualifier in GUESSED | REJECTED:
+            return "unsure"
+        return STATES_1.get(state) or ("unsure" if self.is_partial(holder, target) else "done")
+
+    def is_partial(self, holder: Element, target: Element) -> bool:
+        """Has a sentence of the source no text in a target that is divided into sentences? Where the source is not
+        divided, each sentence of the target must have some."""
+        there = self.sentences(target)
+        sources = [*holder.all("seg-source"), *holder.all("source")]
+        asked = next(filter(None, map(self.sentences, sources)), dict.fromkeys(there, True))
+        return bool(there) and any(has and not there.get(mid) for mid, has in asked.items())
+
+    def sentences(self, element: Element) -> dict[str, bool]:
+        """The sentence marks in a text, by `mid` or, without, by number: is there something to translate in them?"""
+        marks = [mark for mark in element.within("mrk") if mark.attributes.get("mtype") == "seg"]
+        return {
+            mark.attributes.get("mid", str(number)): has_text(self.xml.parts(mark, self.version.inline))
+            for number, mark in enumerate(marks)
+        }
 
     def edits(self, segment: Segment, target: Parts, *, mark: bool) -> list[Edit]:
         slot: Slot = segment.slot
@@ -299,7 +317,3 @@ def longest(unit: Element, place: str, faults: list[str]) -> int | None:
         faults.append(f"{place}: maxwidth is {width!r}. Make it a whole number")
         return None
     return int(width)
-
-
-def primary(language: str) -> str:
-    return language.replace("_", "-").partition("-")[0].lower()

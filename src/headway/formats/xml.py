@@ -15,7 +15,7 @@ from xml.parsers import expat
 from xml.sax.saxutils import escape
 
 from headway.formats.segment import Buffer, Edit, FormatError
-from headway.text.codes import Code, Part, Parts, joined
+from headway.text.codes import Code, Part, Parts, Side, joined
 
 CHUNK = 1 << 18
 DEEPEST = 256
@@ -238,14 +238,11 @@ class XML:
         value = next((given[name] for name in kind.ids if name in given), None)
         family = "seg" if given.get("mtype") == "seg" else kind.family or element.name
         key = f"{family}:{value}" if value else ""
-        whole = self.raw(element.start, element.end)
-        if kind.side == "pos":
-            return [Code(whole, POSITIONS.get(given.get("pos", ""), "alone"), True, key)]
-        if kind.side != "around":
-            return [Code(whole, kind.side, True, key)]
-        protected = given.get("translate") == "no" or given.get("mtype") == "protected"
-        if protected or element.inner == element.end:
-            return [Code(whole, "alone", True, key)]
+        if is_whole(element, kind):
+            side: Side = "alone"
+            if kind.side != "around":
+                side = POSITIONS.get(given.get("pos", ""), "alone") if kind.side == "pos" else kind.side
+            return [Code(self.raw(element.start, element.end), side, True, key)]
         opened = Code(self.raw(element.start, element.inner), "open", True, key)
         closed = Code(self.raw(element.last, element.end), "close", True, opened.key)
         return [opened, *self.parts(element, inline), closed]
@@ -317,6 +314,20 @@ class XML:
     def _edit(self, start: int, raw: str, first: int, last: int, text: str) -> Edit:
         """Characters `first` to `last` of `raw`, which stands at byte `start`, become `text`."""
         return Edit(start + len(self.spell(raw[:first])), start + len(self.spell(raw[:last])), self.spell(text))
+
+
+def is_whole(element: Element, kind: Inline) -> bool:
+    """Is an inline element one code, with all that is in it?"""
+    protected = element.attributes.get("translate") == "no" or element.attributes.get("mtype") == "protected"
+    return kind.side != "around" or protected or element.inner == element.end
+
+
+def within_codes(element: Element, name: str, inline: Mapping[str, Inline]) -> Iterator[Element]:
+    """The elements of this name in a text that are part of a code, so that theirs is no text to translate."""
+    for child in element.children:
+        if isinstance(child, Element):
+            whole = is_whole(child, inline.get(child.name, Inline()))
+            yield from child.within(name) if whole else within_codes(child, name, inline)
 
 
 def has_text(parts: Parts) -> bool:

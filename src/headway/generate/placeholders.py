@@ -7,7 +7,7 @@ from itertools import groupby
 
 from headway.generate.constrain import Atoms
 from headway.text.codes import Code, Parts, codes, keeps_order, shield, shield_as, unshield
-from headway.text.groups import Groups
+from headway.text.groups import Groups, paired
 from headway.text.tokenizer import Tokenizer, TokenizerPair
 
 
@@ -53,20 +53,15 @@ class Placeholders:
 
     def constraint(self, kept: Sequence[Code], groups: Groups) -> Atoms:
         """Each code once; a closing one behind its opening one. In their order: those that keep it, or hold one that
-        does, and halves whose other half is in another piece."""
-        alone, pairs, opened = list[int](), list[tuple[int, int]](), dict[str, list[int]]()
-        for number, code in zip(self.ids, kept, strict=False):
-            if code.side == "open":
-                opened.setdefault(code.key, []).append(number)
-            elif code.side == "close" and opened.get(code.key):
-                pairs.append((opened[code.key].pop(), number))
-            else:
-                alone.append(number)
-        alone += [number for numbers in opened.values() for number in numbers]
+        does, and all that open or close, where these do not pair up."""
+        partners, sided = paired(tuple(kept)), [at for at, code in enumerate(kept) if code.side != "alone"]
+        tidy = partners is not None and all(at in partners for at in sided)
         inside = [codes(groups.get(code, (code,))) if code.side == "alone" else [] for code in kept]
+        pairs = [(self.ids[at], self.ids[partners[at]]) for at in sided if kept[at].side == "open"] if tidy else []  # pyright: ignore
+        alone = [self.ids[at] for at, code in enumerate(kept) if code.side == "alone" or not tidy]
         order = [
-            number
-            for number, code, some in zip(self.ids, kept, inside, strict=False)
-            if any(map(keeps_order, some)) or (code.side != "alone" and number in alone)
+            self.ids[at]
+            for at, code in enumerate(kept)
+            if any(map(keeps_order, inside[at])) or (code.side != "alone" and not tidy)
         ]
         return Atoms(alone, pairs, kind=self.ids, vocab_size=self.tokenizers.target.vocab_size, order=order)

@@ -87,7 +87,9 @@ def nested(depth: int) -> str:
 
 URL = r"(?:[A-Za-z0-9_/#@%&=+~${}-]++|[.,;:!?']++(?=[A-Za-z0-9_/#@%&=+~${}-])|\([^\s()<>\"]*+\)|\[[^\s\[\]<>\"]*+\])++"
 NAME = r"[A-Za-z][A-Za-z0-9_:.-]*+"
-ATTRIBUTES = r"""(?:\s++[A-Za-z_:@][\w:@.-]*+\s*+=\s*+(?:"[^"<]*+"|'[^'<]*+'|[^\s"'<>=`]++))"""
+ATTRIBUTE = r"""\s++[A-Za-z_:@][\w:@.-]*+\s*+=\s*+(?:"[^"<]*+"|'[^'<]*+'|[^\s"'<>=`]++)"""
+BARE = r"""\s++[^\s"'<>=`/]++(?!\s*=)"""  # disabled, async
+ATTRIBUTES = rf"(?:{ATTRIBUTE}(?:{ATTRIBUTE}|{BARE})*+)?+"
 VOID = "(?i:area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr)"
 FIELD = r"(?:[A-Za-z_][\w.-]*+|\d++)?(?:\[[^\[\]{}\n]*+\])*+"  # of str.format, C# and Rust
 SPEC = r"(?:%[^{}\n]*+|[^{}\n]?[<>=^][^{}\s]*+|[^{}\s]*+(?:\{\w*+\}[^{}\s]*+)*+)"
@@ -132,11 +134,11 @@ TABLE = (
         "tag",
         "alone",
         "<",
-        rf"<{VOID}{ATTRIBUTES}*+\s*+/?>|<{NAME}{ATTRIBUTES}*+\s*+/>|<!--(?:[^<>-]|-(?!->))*+-->",
+        rf"<{VOID}(?:{ATTRIBUTE}|{BARE})*+\s*+/?>|<{NAME}{ATTRIBUTES}\s*+/>|<!--(?:[^<>-]|-(?!->))*+-->",
         "<br>",
     ),
     Row("tag", "close", "</", rf"</{NAME}\s*+>", "<b>x</b>"),
-    Row("tag", "open", "<", rf"<{NAME}{ATTRIBUTES}*+\s*+>", '<a href="x">text</a>'),
+    Row("tag", "open", "<", rf"<{NAME}{ATTRIBUTES}\s*+>", '<a href="x">text</a>'),
     Row(
         "brace",
         "alone",
@@ -492,7 +494,7 @@ def said(source: Sequence[Part], target: Sequence[Part]) -> list[str]:
     return sorted({code.raw for code in codes(source)} & (theirs - ours).keys())
 
 
-TAG = re.compile(rf"</?{NAME}{ATTRIBUTES}*+\s*+/?>")
+TAG = re.compile(rf"</?{NAME}{ATTRIBUTES}\s*+/?>")
 
 
 def numbered(found: Sequence[Code]) -> list[Code]:
@@ -552,12 +554,14 @@ def arguments(found: Sequence[Code]) -> list[str]:
 
 
 def misnested(ours: Sequence[Code], theirs: Sequence[Code], spelt: dict[tuple[str, Side], str]) -> list[str]:
-    """Codes of the target that close before they open, or cross; where those of the source do that too, another
-    order."""
-    if crossing := next(crossings(ours), None):
-        order, other = ([identity(code) for code in some if code.side != "alone"] for some in (ours, theirs))
-        closing = f"{spelt[crossing[0], 'close']} cuts another pair in the source"
-        return [f"{closing}, and stands in another order here"] if order != other else []
+    """Codes of the target that close before they open, or cross; where those of the source do that too, or where some
+    have no other half, another order."""
+    order, other = ([identity(code) for code in some if code.side != "alone"] for some in (ours, theirs))
+    halves = Counter(key for key, side in order if side == "open")
+    halves.subtract(key for key, side in order if side == "close")
+    if next(crossings(ours), None) or any(halves.values()):
+        changed = order != other and Counter(order) == Counter(other)
+        return ["tags that do not pair up in the source stand in another order"] if changed else []
     told = []
     for key, other in crossings(theirs):
         closing = spelt[key, "close"]
