@@ -334,6 +334,8 @@ class Translator:
             found = dict(zip(distinct, searched, strict=True))
             for piece, constraint in some:
                 piece.found = found[piece.ids, id(constraint)]  # a constraint may leave no way at all
+        for piece, _ in asked:
+            piece.faults += [] if piece.found else ["nothing that keeps its codes was found: it stays as it is"]
         pieces = [piece for piece, _ in asked if piece.found]
         self._read(pieces)
         for piece in pieces:
