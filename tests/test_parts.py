@@ -361,6 +361,16 @@ def test_cells_between_tabs_are_translated_one_by_one() -> None:
     assert heard == [[*tokenizer.encode("Save"), EOS], [*tokenizer.encode("Open"), EOS]]
 
 
+@pytest.mark.parametrize("text", ["a\t \tb", " \t ", "a\n \n b", "\t \n\u00a0\tx", "a \r\n\t\tb"])
+@pytest.mark.parametrize("placeholders", [0, 2])
+@pytest.mark.parametrize("by_sentence", [False, True])
+def test_white_space_of_any_kind_stays_between_cells_and_lines(text: str, placeholders: int, by_sentence: bool) -> None:
+    tokenizer = made(placeholders)
+    for parts in [(text,), (OPEN, text, CLOSE), (text, BREAK, text)]:
+        (one,) = translator(Copy(tokenizer), tokenizer, by_sentence=by_sentence)([(parts, PROSE)])
+        assert plain(one.parts) == plain(parts)
+
+
 def test_white_space_that_a_model_puts_at_the_ends_is_not_written() -> None:
     tokenizer = made(1)
     space = tokenizer.encode(" ")

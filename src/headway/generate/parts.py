@@ -221,11 +221,12 @@ class Translator:
     def _cut(self, text: str, by_sentence: bool) -> Pieces:
         language, found = self.languages[0], list[tuple[str, str]]()
         for line in re.findall(r"[^\n\r\t]+|[\n\r\t]+", text):
-            if not line.strip("\n\r\t"):
+            if not line.strip():
                 found[-1:] = [(found[-1][0], found[-1][1] + line)] if found else [("", line)]
                 continue
             for sentence, space in sentences(line, language) if by_sentence else [(line, "")]:
-                *before, (last, end) = fit(sentence, language, self._size, self.max_source)
+                pieces = fit(sentence, language, self._size, self.max_source) or [(sentence, "")]
+                *before, (last, end) = pieces
                 found += [*before, (last, end + space)]
         return found
 
