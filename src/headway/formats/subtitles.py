@@ -254,7 +254,7 @@ class SRT(Subtitles):
 
     kind = "srt"
     suffixes = (".srt",)
-    tag = r"</?(?:[bius]\s*|font(?:\s[^<>]*)?)>|\{\\[^{}]*\}"
+    tag = r"</?(?:[bius]\s*|font(?:\s[^<>]*)?)>|\{(?:\\|[A-Za-z]:)[^{}]*\}"
     blank = " \t\v\f"
     label = r"(?a)\s*\d+\s*"
     times = r"(?a)\d+:[0-5]?\d:[0-5]?\d[,.]\d{1,3}\s*-->\s*\d+:[0-5]?\d:[0-5]?\d[,.]\d{1,3}(?:\s+[XY][12]:\s*-?\d+)*"

@@ -186,8 +186,8 @@ TABLE = (
 PROSE = frozenset({"url", "email", "path", "code", "mustache", "tag", "brace", "dollar", "percent", "entity"})
 """Kinds that raise no false alarm in ordinary sentences."""
 
-SPOKEN = frozenset({"url", "email"})
-"""Kinds for what people say in a film."""
+SPOKEN = frozenset({"url", "email", "entity", "tag"})
+"""Kinds for what people say in a film: SRT has no escapes, and players hide pairs of tags that they do not know."""
 
 FLAGS = {
     "printf": "c objc python php perl awk lua tcl object-pascal elisp librep gcc-internal gfc-internal java-printf "
