@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-import torch
 
 from conftest import Toy
 from headway import api, cli
@@ -19,12 +18,11 @@ from headway.data.tally import Tally
 from headway.generate.align import Head
 from headway.generate.lines import Counts, translate_lines
 from headway.generate.parts import Translator
-from headway.nn.trace import Trace
 from headway.recipe import load_recipe
 from headway.text.codes import PROSE, Code, Parts, plain
 from headway.text.context import context_ids, preceding
 from headway.text.tokenizer import EOS, Tokenizer, TokenizerPair
-from toy_models import Prefix, ToyModel
+from toy_models import CopyLast, ToyModel
 
 SEP = 4
 """The first atom stands behind the four control tokens."""
@@ -157,38 +155,9 @@ def test_a_line_in_pieces_has_its_own_pieces_before_each(bytewise: TokenizerPair
 # ---- documents ----
 
 
-class CopyLast(ToyModel):
-    """Says again what stands behind the last separator; its attention looks where each token came from."""
-
-    def __init__(self, vocab_size: int) -> None:
-        def table(source: Prefix, prefix: Prefix) -> list[float]:
-            own = source[self.begin(source) :]
-            row = [0.0] * vocab_size
-            row[EOS] = -30.0
-            row[own[len(prefix)] if len(prefix) < len(own) else EOS] = 9.0
-            return row
-
-        super().__init__(table)
-        self.read: list[tuple[int, ...]] = []
-
-    def begin(self, source: Sequence[int]) -> int:
-        return max([at + 1 for at, token in enumerate(source) if token == SEP], default=0)
-
-    def start(self, sources: list[list[int]]):
-        self.read += [tuple(source[:-1]) for source in sources]
-        return super().start(sources)
-
-    def forward(self, source: torch.Tensor, target: torch.Tensor, trace: Trace | None = None) -> torch.Tensor:
-        if trace is not None:
-            begins = torch.tensor([self.begin(row) for row in source.tolist()])[:, None, None]
-            spots = begins + torch.arange(target.shape[1])[:, None] == torch.arange(source.shape[1])
-            trace.at("decoder.layers.0.cross").record("weights", spots.double()[:, None])
-        return super().forward(source, target)
-
-
 def translator(tokenizers: TokenizerPair, num: int, by_sentence: bool) -> Translator:
     return Translator(
-        CopyLast(tokenizers.source.vocab_size),  # pyright: ignore
+        CopyLast(tokenizers.source.vocab_size, SEP),  # pyright: ignore
         tokenizers,
         SearchConfig(beam=2, max_extra=20),
         max_source=200,

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-import torch
 
 from conftest import Toy
 from headway import api, cli
@@ -20,12 +19,11 @@ from headway.data.prepare import Corpus
 from headway.data.tally import Tally
 from headway.generate.align import Head
 from headway.generate.parts import Translator
-from headway.nn.trace import Trace
 from headway.recipe import load_recipe
 from headway.text.codes import PROSE, Code, Parts
 from headway.text.context import context_ids
 from headway.text.tokenizer import EOS, Tokenizer, TokenizerPair
-from toy_models import Prefix, ToyModel
+from toy_models import CopyLast
 
 PAIRS = [
     ("Open the file now.", "Öffne die Datei jetzt."),
@@ -95,40 +93,10 @@ def test_codes_of_a_match_are_the_atoms_that_stand_for_them_in_the_pair(bytewise
     assert list(row.source) == wanted
 
 
-class CopyLast(ToyModel):
-    """Says again what stands behind the match; its attention looks where each token came from."""
-
-    def __init__(self, tokenizers: TokenizerPair) -> None:
-        def table(source: Prefix, prefix: Prefix) -> list[float]:
-            own = source[self.begin(source) :]
-            row = [0.0] * tokenizers.source.vocab_size
-            row[EOS] = -30.0
-            row[own[len(prefix)] if len(prefix) < len(own) else EOS] = 9.0
-            return row
-
-        super().__init__(table)
-        self.mark = tokenizers.source.atom("<match>")
-        self.read: list[list[int]] = []
-
-    def begin(self, source: Sequence[int]) -> int:
-        return source.index(self.mark) + 1 if self.mark in source else 0
-
-    def start(self, sources: list[list[int]]):
-        self.read += [source[:-1] for source in sources]
-        return super().start(sources)
-
-    def forward(self, source: torch.Tensor, target: torch.Tensor, trace: Trace | None = None) -> torch.Tensor:
-        if trace is not None:
-            begins = torch.tensor([self.begin(row) for row in source.tolist()])[:, None, None]
-            spots = begins + torch.arange(target.shape[1])[:, None] == torch.arange(source.shape[1])
-            trace.at("decoder.layers.0.cross").record("weights", spots.double()[:, None])
-        return super().forward(source, target)
-
-
 def translator(tokenizers: TokenizerPair, units: Sequence[Unit], **options) -> Translator:
     settings = {"max_source": 200, "by_sentence": True, "input": InputConfig(max_len=100, matches=60), **options}
     return Translator(
-        CopyLast(tokenizers),  # pyright: ignore
+        CopyLast(tokenizers.source.vocab_size, tokenizers.source.atom("<match>")),  # pyright: ignore
         tokenizers,
         SearchConfig(beam=2, max_extra=20),
         languages=("en", "de"),

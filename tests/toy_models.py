@@ -13,6 +13,9 @@ from functools import cache
 import torch
 from torch import Tensor, nn
 
+from headway.nn.trace import Trace
+from headway.text.tokenizer import EOS
+
 Prefix = tuple[int, ...]
 Table = Callable[[Prefix, Prefix], Sequence[float]]
 """(source, generated tokens so far) -> logits over the vocabulary."""
@@ -87,3 +90,34 @@ def random_table(vocab_size: int, seed: int, *, spread: float = 1.5, tied: bool 
         return tuple(draw.gauss(0, spread) for _ in range(vocab_size))
 
     return table
+
+
+class CopyLast(ToyModel):
+    """Says again what stands behind the last `mark`; its attention looks where each token came from. read: what it was
+    given, without the ends."""
+
+    def __init__(self, vocab_size: int, mark: int) -> None:
+        def table(source: Prefix, prefix: Prefix) -> list[float]:
+            own = source[self.begin(source) :]
+            row = [0.0] * vocab_size
+            row[EOS] = -30.0
+            row[own[len(prefix)] if len(prefix) < len(own) else EOS] = 9.0
+            return row
+
+        super().__init__(table)
+        self.mark = mark
+        self.read: list[list[int]] = []
+
+    def begin(self, source: Sequence[int]) -> int:
+        return max([at + 1 for at, token in enumerate(source) if token == self.mark], default=0)
+
+    def start(self, sources: list[list[int]]):
+        self.read += [source[:-1] for source in sources]
+        return super().start(sources)
+
+    def forward(self, source: torch.Tensor, target: torch.Tensor, trace: Trace | None = None) -> torch.Tensor:
+        if trace is not None:
+            begins = torch.tensor([self.begin(row) for row in source.tolist()])[:, None, None]
+            spots = begins + torch.arange(target.shape[1])[:, None] == torch.arange(source.shape[1])
+            trace.at("decoder.layers.0.cross").record("weights", spots.double()[:, None])
+        return super().forward(source, target)

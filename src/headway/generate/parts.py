@@ -21,9 +21,9 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import groupby, pairwise
 from typing import Literal, Protocol, TypeGuard
 
@@ -48,6 +48,9 @@ OFFERED = 75
 
 ODD_SPACES = "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f"
 SHAPELESS = "\u00ad\u200b\u2060\ufeff"
+
+RECENT = 4096
+"""Texts whose match is remembered."""
 
 WIDE = 8
 """The least beam under constraints: what must appear takes its share of the places (`headway.generate.beam`)."""
@@ -280,12 +283,17 @@ class Translator:
         encode = self.tokenizers.source.encode
         return {ord(sign): read for sign, read in signs.items() if len(ids := encode(sign)) != 1 or UNK in ids}
 
-    def _recalled(self, parts: Parts) -> Match | None:
-        """The memory's best for this piece: from what the model can read on, or else to be offered."""
-        if self.memory is None:
-            return None
+    @cached_property
+    def _recalled(self) -> Callable[[Parts], Match | None]:
+        """The memory's best for a text: from what the model can read on, or else to be offered. A text that is not cut
+        is asked for twice, and one that is context for others more often."""
         least = min(self.input.matches or OFFERED, OFFERED)
-        return next(iter(self.memory.lookup(parts, min_score=least)), None)
+
+        @lru_cache(maxsize=RECENT)
+        def best(parts: Parts) -> Match | None:
+            return next(iter(self.memory.lookup(parts, min_score=least)), None) if self.memory is not None else None
+
+        return best
 
     @cached_property
     def _placeholders(self) -> Placeholders:
@@ -382,14 +390,14 @@ class Translator:
     def _constrained(self, piece: Piece) -> tuple[Piece, Constraint] | None:
         """The piece again, to be searched so that what was wrong cannot be; None where nothing helps."""
         use, avoid = self.terms.phrases(blanked(piece.parts)) if self.terms is not None else ([], [])
-        atoms = [one for one in [self._atoms(piece)] if one is not None]
+        atoms = self._atoms(piece)
         there = Counter(code.raw for code in codes(piece.targets[0]))
         if not piece.kept:
             lost = [part.raw for part in piece.parts if is_copied(part) and not there[part.raw]]
             use = [*use, *(Phrase((raw,), case=True) for raw in dict.fromkeys(lost))]
         tags = said(piece.parts, piece.targets[0])
         avoid = [*avoid, *([Phrase(tuple(tags), case=True)] if tags else [])]
-        constraint = demanding(use, avoid, lambda: self._vocabulary, *atoms)
+        constraint = demanding(use, avoid, lambda: self._vocabulary, *([atoms] if atoms else []))
         trial = replace(piece, targets=[], faults=[], found=())
         return (trial, constraint) if constraint is not None else None
 
