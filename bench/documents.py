@@ -226,6 +226,13 @@ def markdown(path: Path) -> Iterator[Pair]:
         yield alone("".join(text for text, _ in found)) if words else NOTHING
 
 
+def visible(payload: str) -> str:
+    """A text of SRT without what is no tag to a player: it shows those that it does not know and that have no pair."""
+    halves = [set(re.findall(rf"<{slash}(\w+)[^<>]*>", payload)) for slash in ("", "/")]
+    known = {"b", "i", "u", "s", "font"} | (halves[0] & halves[1])
+    return re.sub(r"<(/?(\w+)[^<>]*)>", lambda tag: tag[0] if tag[2] in known else f"\u2039{tag[1]}\u203a", payload)
+
+
 TIMES = r"[\d:]+[.,]\d+[ \t]*-->[ \t]*[\d:]+[.,]\d+[^\n]*\n"
 
 
@@ -233,7 +240,7 @@ def cues(path: Path) -> Iterator[Pair]:
     text = re.sub(r"\r\n?", "\n", path.read_bytes().decode("utf-8-sig"))
     for payload in re.findall(rf"^[ \t]*{TIMES}((?:(?!.*-->)[^\n]+(?:\n|\Z))*)", text, re.MULTILINE):
         words = re.sub(r"<[^>]*>|\{\\[^}]*\}", "", payload).strip()
-        shown = unescape(payload) if path.suffix.lower() == ".vtt" else payload
+        shown = unescape(payload) if path.suffix.lower() == ".vtt" else visible(payload)
         yield alone(" ".join(shown.split())) if words else NOTHING
 
 

@@ -287,6 +287,30 @@ def test_arguments_keep_their_order_within_tags_too() -> None:
     assert one.faults == ()
 
 
+def test_a_link_is_not_put_into_another() -> None:
+    """A model that closes the first link behind the second is asked again."""
+    tokenizer = made(4)
+    ours = [tokenizer.atom(f"<x{number}>") for number in range(4)]
+
+    def table(source: Prefix, prefix: Prefix) -> list[float]:
+        other = dict(zip(ours, [ours[0], ours[2], ours[3], ours[1]], strict=True))
+        wanted = [other.get(token, token) for token in source]
+        row = [-9.0 if token in ours else -20.0 for token in range(tokenizer.vocab_size)]
+        row[wanted[len(prefix)] if len(prefix) < len(wanted) else EOS] = 9.0
+        return row
+
+    model = Copy(tokenizer)
+    ToyModel.__init__(model, table)
+    here, there = (Code(f"<a href='{name}'>", "open", True) for name in "xy")
+    ends = [Code("</a>", "close", True, link.key) for link in (here, there)]
+    text: Parts = ("Open ", here, "the file", ends[0], " and ", there, "windows", ends[1], ".")
+    (one,) = translator(model, tokenizer)([(text, PROSE)])
+    assert [(code.key, code.side) for code in codes(one.parts)] == [
+        (code.key, code.side) for code in (here, ends[0], there, ends[1])
+    ]
+    assert one.faults == ()
+
+
 def test_each_of_several_translations_keeps_the_codes() -> None:
     tokenizer = made(3)
     model = Copy(tokenizer, drop=lambda token: token == tokenizer.atom("<x2>"), never=2.0)

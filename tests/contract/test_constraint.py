@@ -85,6 +85,11 @@ def uncrossed(output: Output) -> bool:
     return order in {(1, 2, 3, 4), (3, 4, 1, 2), (1, 3, 4, 2), (3, 1, 2, 4)}
 
 
+def beside(output: Output) -> bool:
+    """As `uncrossed`, and neither pair stands in the other."""
+    return uncrossed(output) and tuple(token for token in output if token in {1, 2, 3, 4})[1] in {2, 4}
+
+
 def must(*phrases: str, case: bool = False) -> MustAppear:
     return MustAppear([Phrase(tuple(forms.split("|")), case) for forms in phrases], VOCABULARY)
 
@@ -98,6 +103,7 @@ TENANTS: dict[str, tuple[Constraint, Predicate]] = {
     "no prefix": (Prefix([], SIZE), lambda output: True),
     "atoms": (Atoms([2, 2], [(6, 7)], kind=[9], vocab_size=SIZE), nested),
     "two pairs": (Atoms(pairs=[(1, 2), (3, 4)], kind=[], vocab_size=SIZE), uncrossed),
+    "two pairs apart": (Atoms(pairs=[(1, 2), (3, 4)], kind=[], vocab_size=SIZE, apart=[1, 3]), beside),
     "atoms in order": (Atoms([5, 2], [(6, 7)], kind=[], vocab_size=SIZE, order=[5, 2]), ordered),
     "no atoms": (Atoms(kind=[3, 4], vocab_size=SIZE), lambda output: not {3, 4} & set(output)),
     "must": (must("rot"), has("rot")),

@@ -132,8 +132,9 @@ class Atoms(Constraint):
     """Placeholders that are tokens of their own: each appears as often as it is listed, and no other of `kind` does.
 
     alone: ids, one for each time; pairs: (opening, closing) ids, one for each time, well nested and with something in
-    them; kind: all ids of placeholders; order: ids that come in this order, each once. A state is how many of each are
-    left to come, the closing ids of what is open, and whether the last token opened a pair.
+    them; kind: all ids of placeholders; order: ids that come in this order, each once; apart: opening ids of pairs of
+    which none stands in another. A state is how many of each are left to come, the closing ids of what is open, and
+    whether the last token opened a pair.
     """
 
     def __init__(
@@ -144,10 +145,12 @@ class Atoms(Constraint):
         kind: Iterable[int],
         vocab_size: int,
         order: Sequence[int] = (),
+        apart: Sequence[int] = (),
     ) -> None:
         self.order = {token: tuple(order[:at]) for at, token in enumerate(order)}
         self.left = dict(sorted(Counter([*alone, *(opening for opening, _ in pairs)]).items()))
         self.closing = dict(pairs)
+        self.apart, self.ends = frozenset(apart), frozenset(self.closing[token] for token in apart)
         roles = [*dict.fromkeys(alone), *chain.from_iterable(dict.fromkeys(pairs))]
         if twice := sorted(token for token, count in Counter(roles).items() if count > 1):
             raise ValueError(
@@ -166,9 +169,9 @@ class Atoms(Constraint):
             return counts, opened, False
         if opened and token == opened[-1]:
             return None if fresh else (counts, opened[:-1], False)
-        left = dict(zip(self.left, counts, strict=True))
-        if not left.get(token) or any(left[before] for before in self.order.get(token, ())):
+        if token not in self._turn(counts, opened):
             return None
+        left = dict(zip(self.left, counts, strict=True))
         left[token] -= 1
         more = (self.closing[token],) if token in self.closing else ()
         return tuple(left.values()), opened + more, bool(more)
@@ -192,9 +195,16 @@ class Atoms(Constraint):
 
     def wanted(self, state: Placed) -> Sequence[int]:
         counts, opened, fresh = state
-        left = dict(zip(self.left, counts, strict=True))
-        turn = (token for token, n in left.items() if n and not any(left[one] for one in self.order.get(token, ())))
-        return [*([] if fresh else opened[-1:]), *turn]
+        return [*([] if fresh else opened[-1:]), *self._turn(counts, opened)]
+
+    def _turn(self, counts: Sequence[int], opened: Sequence[int]) -> list[int]:
+        """What may come now, of what does not close."""
+        left, barred = dict(zip(self.left, counts, strict=True)), not self.ends.isdisjoint(opened)
+        return [
+            token
+            for token, n in left.items()
+            if n and not (barred and token in self.apart) and not any(left[one] for one in self.order.get(token, ()))
+        ]
 
 
 def _check_ids(tokens: Iterable[int], vocab_size: int) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from headway.generate.constrain import Atoms
-from headway.text.codes import Code, Parts, codes, keeps_order, shield, shield_as, unshield
-from headway.text.groups import Groups, paired
+from headway.text.codes import Code, Parts, codes, is_link, keeps_order, linked, shield, shield_as, unshield
+from headway.text.groups import Groups, paired, ungrouped
 from headway.text.tokenizer import Tokenizer, TokenizerPair
 
 
@@ -53,7 +53,7 @@ class Placeholders:
 
     def constraint(self, kept: Sequence[Code], groups: Groups) -> Atoms:
         """Each code once; a closing one behind its opening one. In their order: those that keep it, or hold one that
-        does, and all that open or close, where these do not pair up."""
+        does, and all that open or close, where these do not pair up. No link in another, unless the source has that."""
         partners, sided = paired(tuple(kept)), [at for at, code in enumerate(kept) if code.side != "alone"]
         tidy = partners is not None and all(at in partners for at in sided)
         inside = [codes(groups.get(code, (code,))) if code.side == "alone" else [] for code in kept]
@@ -64,4 +64,7 @@ class Placeholders:
             for at, code in enumerate(kept)
             if any(map(keeps_order, inside[at])) or (code.side != "alone" and not tidy)
         ]
-        return Atoms(alone, pairs, kind=self.ids, vocab_size=self.tokenizers.target.vocab_size, order=order)
+        links = [at for at in sided if any(map(is_link, codes(groups.get(kept[at], (kept[at],)))))]
+        apart = [self.ids[at] for at in links] if tidy and not any(linked(codes(ungrouped(kept, groups)))) else []
+        size = self.tokenizers.target.vocab_size
+        return Atoms(alone, pairs, kind=self.ids, vocab_size=size, order=order, apart=apart)

@@ -463,7 +463,7 @@ NUMBERED = re.compile(r"%\d+\$|\{\d+[!:}]")
 
 def differences(source: Sequence[Part], target: Sequence[Part]) -> list[str]:
     """What is wrong with the codes of a translation, in words: missing, too often, invented, badly nested, swapped,
-    around nothing.
+    around nothing, a link in a link.
 
     Their order may change, but for printf's arguments without numbers: those take their values in order. Where the
     target numbers the arguments (`%2$s`), they are those of the source by that number.
@@ -482,6 +482,8 @@ def differences(source: Sequence[Part], target: Sequence[Part]) -> list[str]:
             told.append(f"{spelt[code]} {more} times, {less} in the source" if less else f"{spelt[code]} invented")
     told += swapped(ours, theirs) + restated(ours, theirs) + misnested(ours, theirs, spelt)
     told += [f"`{raw}` stands in the text as well" for raw in said(source, target)]
+    inside = Counter(linked(theirs)) - Counter(linked(ours))
+    told += [f"{spelt[key, 'open']} stands in another link" for key in inside if wanted[key, "open"]]
     hollow = Counter(empty(target)) - Counter(empty(source))
     return told + [f"{spelt[key, 'open']} has nothing in it" for key in hollow if wanted[key, "open"]]
 
@@ -569,6 +571,23 @@ def misnested(ours: Sequence[Code], theirs: Sequence[Code], spelt: dict[tuple[st
             f"{spelt[other, 'open']} and {closing} cross" if other else f"{closing} before {spelt[key, 'open']}"
         )
     return list(dict.fromkeys(told))
+
+
+def is_link(code: Code) -> bool:
+    """Does this open a link, as `<a>` and Markdown's `[` do?"""
+    return code.side == "open" and re.match(r"<a[\s>]|\[", code.raw, re.IGNORECASE) is not None
+
+
+def linked(found: Iterable[Code]) -> Iterator[str]:
+    """The key of each link that stands in another: HTML and Markdown know none such."""
+    open_links: list[str] = []
+    for code in found:
+        if is_link(code):
+            if open_links:
+                yield code.key
+            open_links.append(code.key)
+        elif code.side == "close" and code.key in open_links:
+            open_links.remove(code.key)
 
 
 def empty(parts: Sequence[Part]) -> Iterator[str]:
