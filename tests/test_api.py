@@ -11,7 +11,7 @@ from conftest import Toy
 from headway import api, training
 from headway.build import build
 from headway.checkpoint import read_tensors
-from headway.config import BPEConfig, LearnedConfig, PowerConfig, SearchConfig
+from headway.config import BPEConfig, LanguagesConfig, LearnedConfig, PowerConfig, SearchConfig
 from headway.data.batch import Examples, Loader
 from headway.data.corpus import read_pairs
 from headway.data.encode import Encoder
@@ -22,6 +22,7 @@ from headway.data.tally import Tally
 from headway.folder import open_model
 from headway.generate.decode import score_ids, translate_ids
 from headway.generate.model import Model, longest_source
+from headway.generate.parts import Translated
 from headway.recipe import load_recipe
 from headway.text.codes import plain
 from headway.text.segment import fit
@@ -144,6 +145,31 @@ def test_scoring_reads_tags_and_placeholders_as_translation_does(model: Model, m
     assert read[0] == [*source, EOS]  # what a tried model forgets is searched again
     with pytest.raises(ValueError, match="<3fr> is no atom"):
         other.score(score, ["3fr"])
+
+
+def test_the_language_that_is_meant_of_a_file_with_several_variants_can_be_named(
+    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = list[str]()
+
+    def translate(texts, before=None):
+        read.extend(plain(text) for text, _ in texts)
+        return [Translated(("Farbe.",), 0.0, 1) for _ in texts]
+
+    monkeypatch.setattr(model, "languages", LanguagesConfig(source="en", target="de"))
+    monkeypatch.setattr(model, "translator", lambda **options: translate)
+    tuv = '<tuv xml:lang="{}"><seg>{}</seg></tuv>'.format
+    unit = f"<tu>{tuv('en-US', 'A color.')}{tuv('en-GB', 'A colour.')}{tuv('de-DE', '')}</tu>"
+    file, written = tmp_path / "a.tmx", list[bytes]()
+    file.write_text(f'<tmx version="1.4"><header srclang="en-US"/><body>{unit}</body></tmx>')
+    with pytest.raises(ValueError, match=r"'en' may be en-GB or en-US\. Name the one that you mean as source language"):
+        api.translate_document(model, file, written.append)
+    for asked in ("en-GB", "en_us"):
+        api.translate_document(model, file, written.append, source_language=asked)
+    assert read == ["A colour.", "A color."]
+    faults = "source language fr: the model was trained for en\ntarget language es-MX: the model was trained for de"
+    with pytest.raises(ValueError, match=f"^{faults}$"):
+        api.translate_document(model, file, written.append, source_language="fr", target_language="es-MX")
 
 
 def test_loading_says_where_bits_depend_on_the_neighbours(toy: Toy, monkeypatch, caplog) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import polib
 import pyarrow
 import pyarrow.parquet
+import pycountry
 import pytest
 import sentencepiece
 from hypothesis import given, settings
@@ -347,6 +348,17 @@ def test_plural_forms_of_a_compiled_catalog_meet_the_source_that_they_translate(
     assert read(path=tmp_path / "a.mo")[0] == PLURALS[rule]
 
 
+def test_a_compiled_catalog_of_another_language_gives_nothing_and_says_so(tmp_path: Path) -> None:
+    made = polib.POFile()
+    made.metadata = {"Content-Type": "text/plain; charset=UTF-8", "Language": "de_AT"}
+    made.append(polib.POEntry(msgid="dog", msgstr="Hund"))
+    made.save_as_mofile(str(tmp_path / "a.mo"))
+    assert read(path=tmp_path / "a.mo", source_language="en", target_language="de")[0] == [("dog", "Hund")]
+    assert read(path=tmp_path / "a.mo")[0] == [("dog", "Hund")]
+    pairs, tally = read(path=tmp_path / "a.mo", source_language="en", target_language="fr")
+    assert (pairs, tally.counts) == ([], {"Language is de_AT, not fr": 1})
+
+
 def test_wrong_counts_of_plural_forms_in_a_compiled_catalog_are_all_told(tmp_path: Path) -> None:
     made = polib.POFile()
     made.metadata = {"Content-Type": "text/plain; charset=UTF-8", "Plural-Forms": "nplurals=3; plural=n>2;"}
@@ -412,7 +424,6 @@ def test_a_gz_of_many_members_is_read_whole(tmp_path: Path) -> None:
 
 
 def test_compiled_catalogs_of_pycountry_are_read_as_polib_reads_them() -> None:
-    pycountry = pytest.importorskip("pycountry", reason="pycountry is not installed; its catalogs are the example")
     path = Path(pycountry.__file__).parent / "locales" / "de" / "LC_MESSAGES" / "iso3166-1.mo"
     expected = [(entry.msgid, entry.msgstr) for entry in polib.mofile(str(path)) if entry.msgstr]
     assert len(expected) > 200

@@ -223,7 +223,14 @@ def test_translations_are_joined_as_the_target_language_is_written() -> None:
 
 
 def test_language_codes_are_bare() -> None:
-    assert [language_code(tag) for tag in ("ja-JP", "JA_jp", "zh-Hant-TW", None, "")] == ["ja", "ja", "zh", "", ""]
+    assert [language_code(tag) for tag in ("ja-JP", "JA_jp", "de@euro", "de_DE.UTF-8", None, "")] == [
+        "ja",
+        "ja",
+        "de",
+        "de",
+        "",
+        "",
+    ]
 
 
 def gold(path: Path, joint: str) -> list[tuple[str, set[int]]]:

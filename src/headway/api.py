@@ -23,6 +23,7 @@ from headway.checkpoint import (
     save_model,
     write_files,
 )
+from headway.config import LanguagesConfig
 from headway.data import phrasebook
 from headway.data.corpus import read_pairs
 from headway.data.memory import Memory
@@ -48,6 +49,7 @@ from headway.recipe import (
     starter_recipe,
 )
 from headway.strict import nearest
+from headway.text.segment import language_code
 from headway.text.tokenizer import TokenizerPair
 from headway.train.average import average as mean_of
 from headway.train.lora import merged
@@ -70,16 +72,19 @@ def translate_document(
     by_sentence: bool | None = None,
     tags: Sequence[str] = (),
     name: str | None = None,
+    source_language: str | None = None,
+    target_language: str | None = None,
     **search: Any,
 ) -> list[Section]:
     """Translate the texts of a document (`headway.formats.kinds`) and write the file with them; returns the report.
 
     everything: finished translations as well; mark: what the model wrote, as to be reviewed; memory: files of
     translations to reuse; terms: a term list; by_sentence: None: in files of one language, whose texts are paragraphs,
-    but not in lines of text; name: what to call it, if not by its path; search: as in `Model.stream`. Raises ValueError
+    but not in lines of text; name: what to call it, if not by its path; source_language, target_language: of the files,
+    where these hold several that are the model's (`en-US`, `en-GB`); search: as in `Model.stream`. Raises ValueError
     with all faults of the files, before anything is translated.
     """
-    languages = model.languages
+    languages = languages_of(model, source_language, target_language)
     known = Terms.load(terms) if terms is not None else None
     remembered = Memory.load(memory, languages.source, languages.target) if memory else None
     for reason, count in remembered.skipped.items() if remembered else ():
@@ -99,6 +104,19 @@ def translate_document(
         for chunk in job(document, report):
             write(chunk)
         return sections(report, document)
+
+
+def languages_of(model: Model, source: str | None, target: str | None) -> LanguagesConfig:
+    """The model's languages, or those asked for, which must be variants of them. Raises ValueError with all faults."""
+    asked, own = {"source": source, "target": target}, model.languages.model_dump()
+    faults = [
+        f"{side} language {given}: the model was trained for {own[side]}"
+        for side, given in asked.items()
+        if given and own[side] and language_code(given) != language_code(own[side])
+    ]
+    if faults:
+        raise ValueError("\n".join(faults))
+    return LanguagesConfig(**{side: given or own[side] for side, given in asked.items()})
 
 
 def data_report(recipe: str | Path | Mapping[str, Any], *, set: Mapping[str, Any] | None = None) -> list[Section]:

@@ -199,6 +199,12 @@ def translate(
     terms: Annotated[
         str | None, typer.Option("--terms", help="Keep to this term list; a line is source, tab, target or !target.")
     ] = None,
+    source_language: Annotated[
+        str | None, typer.Option("--source-language", help="Of documents and memories that hold several, as en-GB.")
+    ] = None,
+    target_language: Annotated[
+        str | None, typer.Option("--target-language", help="Likewise; else both languages are the model's.")
+    ] = None,
     report: Annotated[
         str | None, typer.Option("--report", help="Write what to look at here, as .html or .json.")
     ] = None,
@@ -217,6 +223,9 @@ def translate(
     is_text = document_class(file) is None
     if is_text and (everything or not mark):
         raise ValueError(f"{file}: --all and --no-mark are for documents that hold translations, and this is text")
+    if is_text and not memory and (source_language or target_language):
+        told = "--source-language and --target-language are for documents and memories, and this is text"
+        raise ValueError(f"{file}: {told}. The model's languages are those of its recipe")
     if is_text and Path(file.removesuffix(".gz")).suffix.lower() in OTHER_KINDS:
         told = "is of a kind that is not read, and lines of it would be translated as plain text"
         raise ValueError(f"{file}: {told}. Convert it to XLIFF or PO, or, if it is lines, give it as - (< {file})")
@@ -224,7 +233,8 @@ def translate(
         if nbest > 1 or as_json:
             told = "; take --report x.json for all there is to know" if is_text else ""
             raise ValueError(f"--nbest and --json are for lines of text without --memory, --terms and --report{told}")
-        options = {"everything": everything, "mark": mark, "memory": memory or [], "terms": terms}
+        options: dict[str, Any] = {"everything": everything, "mark": mark, "memory": memory or [], "terms": terms}
+        options |= {"source_language": source_language, "target_language": target_language}
         refuse_same([file, *(memory or []), *([terms] if terms else [])], out, report)
         with reported(report, file) as keep, output(out) as sink, whole_file(file) as path:
             if file == "-" and not Path(path).stat().st_size:

@@ -30,7 +30,7 @@ from headway.data.corpus import kind as kind_of_bytes
 from headway.data.pair import Pair
 from headway.data.tally import Tally
 from headway.formats.kinds import document_class
-from headway.formats.po import plural_rule
+from headway.formats.po import another_language, plural_rule
 from headway.formats.segment import Buffer, Document, Segment
 from headway.formats.subtitles import Subtitles
 from headway.strict import nearest
@@ -458,6 +458,7 @@ def read_mo(part: Part, tally: Tally) -> Iterator[Pair]:
         except Exception as error:  # polib raises what its parts raise, struct's and UnicodeDecodeError among them
             raise ValueError(f"{path}: is damaged or no .mo file ({error}). Name the .po that it came from") from error
     number, (wanted, one) = 0, rule or (0, 0)
+    other = another_language(f"Language: {catalog.metadata.get('Language', '')}", part.config.target_language)
     for entry in catalog:
         several = entry.msgstr_plural if entry.msgid_plural else {}
         if several and doubts:
@@ -469,8 +470,8 @@ def read_mo(part: Part, tally: Tally) -> Iterator[Pair]:
             number += 1
             source = entry.msgid_plural if several and (form != one or len(several) == 1) else entry.msgid
             place = f'msgid "{entry.msgid[:40]}"' + (f", form {form}" if several else "")
-            if not target:
-                tally.add("untranslated", part.place(number, place))
+            if other or not target:
+                tally.add(other or "untranslated", part.place(number, place))
             elif not faults.told:
                 yield Pair(joined([source]), (target,), part.corpus, number, place)
     faults.tell()

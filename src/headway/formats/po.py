@@ -19,8 +19,9 @@ from functools import cached_property
 from gettext import c2py
 from hashlib import blake2b
 
-from headway.formats.segment import Buffer, Document, Edit, FormatError, Segment, Skipped, State, primary
+from headway.formats.segment import Buffer, Document, Edit, FormatError, Segment, Skipped, State
 from headway.text.codes import Parts, plain
+from headway.text.segment import language_code
 
 SPACE = " \t\r\v\f"
 BOM = codecs.BOM_UTF8
@@ -193,11 +194,9 @@ class PO(Document):
         return list(slot.mark)
 
     def other_language(self, header: Entry) -> str:
-        """What a header says of the language, where that is not the one asked for; else "". A template has none."""
-        told = LANGUAGE.search(header.value("msgstr") or "")
-        if not (told and self.target) or self.name.lower().removesuffix(".gz").endswith(".pot"):
-            return ""
-        return "" if primary(told[1]) == primary(self.target) else f"Language is {told[1]}, not {self.target}"
+        """As `another_language`; a template has none."""
+        is_template = self.name.lower().removesuffix(".gz").endswith(".pot")
+        return "" if is_template else another_language(header.value("msgstr") or "", self.target)
 
     def encoded(self, segment: Segment, text: str) -> bytes:
         """The quoted lines of a msgstr."""
@@ -403,6 +402,14 @@ def declared_rule(header: Entry) -> tuple[tuple[int, int] | None, list[str]]:
     told = re.search(r"^Plural-Forms:[ \t]*(.*)$", header.value("msgstr") or "", re.I | re.M)
     rule, faults = plural_rule(told[1] if told else "")
     return rule, [f"line {header.texts['msgid'].line}: {fault}" for fault in faults]
+
+
+def another_language(header: str, target: str | None) -> str:
+    """What a header says of the language, where that is not the one asked for; else ""."""
+    told = LANGUAGE.search(header)
+    if not told or not target or language_code(told[1]) == language_code(target):
+        return ""
+    return f"Language is {told[1]}, not {target}"
 
 
 def plural_rule(told: str) -> tuple[tuple[int, int] | None, list[str]]:

@@ -6,7 +6,6 @@ stays as it is, byte for byte; there is no writing of a whole file from a model 
 format must pass is `tests/contract/test_document.py`.
 """
 
-import re
 import sys
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -118,11 +117,6 @@ class Document(ABC):
         needs once (a header) comes with the first segment that is changed. Raises FormatError for what a file of this
         kind cannot hold.
         """
-
-
-def primary(language: str) -> str:
-    """The bare code of a language tag or of the name of a locale: `de` of `de-AT`, `de_DE.UTF-8` and `de@euro`."""
-    return re.split("[-_.@]", language, maxsplit=1)[0].lower()
 
 
 def one_line(text: str, most: int = sys.maxsize) -> str:

@@ -87,11 +87,11 @@ class TMX(Document):
         there = ", ".join(sorted(spelt.values())) or "none"
         if given is None:
             faults.append(f"names no source language (srclang). Name one of its languages: {there}")
-        source = self.match(given or "", spelt, faults)
+        source = self.match("source", given or "", spelt, faults)
         others = [tag for key, tag in spelt.items() if key != language(source or "")]
         if self.target is None and len(others) != 1:
             faults.append(f"has no single target language. Name one; the file holds: {there}")
-        target = self.match(self.target or "".join(others[:1]), spelt, faults)
+        target = self.match("target", self.target or "".join(others[:1]), spelt, faults)
         if given and source is None and spelt and not faults:
             faults.append(f"holds no text in {given!r}. Name one of its languages: {there}")
         if source and target and language(source) == language(target):
@@ -100,14 +100,16 @@ class TMX(Document):
             raise FormatError(self.name, faults)
         return source or given or "", target or self.target or ""
 
-    def match(self, asked: str, spelt: dict[str, str], faults: list[str]) -> str | None:
+    def match(self, side: str, asked: str, spelt: dict[str, str], faults: list[str]) -> str | None:
         """The file's language that is asked for: the same tag, else the only one that is it more or less closely."""
         wanted = language(asked)
         if wanted in spelt:
             return spelt[wanted]
         near = [tag for key, tag in spelt.items() if f"{key}-".startswith(f"{wanted}-") or wanted.startswith(f"{key}-")]
         if len(near) > 1:
-            faults.append(f"{asked!r} may be {' or '.join(sorted(near))}. Name the one that you mean")
+            faults.append(
+                f"{asked!r} may be {' or '.join(sorted(near))}. Name the one that you mean as {side} language"
+            )
         return near[0] if near else None
 
     def segment(self, unit: Element, source: str, target: str) -> Iterator[Segment]:

@@ -11,9 +11,10 @@ from functools import cached_property
 from typing import ClassVar, NamedTuple
 from xml.sax.saxutils import quoteattr
 
-from headway.formats.segment import Buffer, Document, Edit, FormatError, Segment, Skipped, State, one_line, primary
+from headway.formats.segment import Buffer, Document, Edit, FormatError, Segment, Skipped, State, one_line
 from headway.formats.xml import XML, Element, Inline, Span, has_text, within_codes
 from headway.text.codes import Parts, joined
+from headway.text.segment import language_code
 
 INLINE_1 = {
     "g": Inline("around"),
@@ -145,7 +146,7 @@ class XLIFF(Document):
             seen[name] = unit.line
         for asked, attribute in zip((self.source, self.target), self.version.languages, strict=True):
             told = unit.inherited(attribute)
-            if asked and told and primary(asked) != primary(told):
+            if asked and told and language_code(asked) != language_code(told):
                 self.skipped.add(f"{attribute} is {told}, not {asked}", place)
                 return
         notes = unit.all("note") + [note for notes in unit.all("notes") for note in notes.all("note")]

@@ -81,8 +81,9 @@ as a reader sees them."""
 
 
 def language_code(language: str | None) -> str:
-    """The bare code of a language tag: `ja-JP`, `JA_jp` and `ja` are `ja`; nothing for None."""
-    return (language or "").lower().replace("_", "-").split("-")[0]
+    """The bare code of a language tag or of the name of a locale: `ja` of `ja-JP`, `JA_jp`, `ja_JP.UTF-8` and `ja@x`;
+    nothing for None."""
+    return regex.split("[-_.@]", language or "", maxsplit=1)[0].lower()
 
 
 def sentences(text: str, language: str | None) -> Pieces:
