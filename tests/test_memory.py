@@ -6,6 +6,7 @@ import re
 import unicodedata
 from pathlib import Path
 
+import polib
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -258,6 +259,22 @@ def test_documents_are_read_and_what_is_unfinished_is_counted(tmp_path: Path) ->
     assert found(made, "Save") == []
     assert sum(made.skipped.values()) == 2
     assert len(Memory.load(tmx, "en", "de")) == 1
+
+
+def test_labels_are_found_with_and_without_their_accelerators(tmp_path: Path) -> None:
+    made = polib.POFile()
+    made.metadata = {"Content-Type": "text/plain; charset=UTF-8", "X-Accelerator-Marker": "&"}
+    made.append(polib.POEntry(msgid="&Save", msgstr="S&ichern"))
+    made.append(polib.POEntry(msgid="Cut && paste", msgstr="Ausschneiden && einfügen"))
+    made.save(str(tmp_path / "a.po"))
+    memory = Memory.load(tmp_path / "a.po", "en", "de")
+    found = [memory.lookup((text,), min_score=98) for text in ("&Save", "Save", "Cut && paste", "Cut & paste")]
+    assert [[(plain(match.target), match.score) for match in matches] for matches in found] == [
+        [("S&ichern", 100)],
+        [("Sichern", 100)],
+        [("Ausschneiden && einfügen", 100)],
+        [],
+    ]
 
 
 def test_files_that_hold_no_pairs_are_all_named(tmp_path: Path) -> None:

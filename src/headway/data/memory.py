@@ -17,6 +17,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -27,7 +28,17 @@ from rapidfuzz.process import cdist
 from headway.data.pair import Pair
 from headway.data.readers import mapped, why_not
 from headway.formats.kinds import document_class
-from headway.text.codes import Code, Part, Parts, differences, find_parts, joined, plain
+from headway.text.codes import (
+    Code,
+    Part,
+    Parts,
+    differences,
+    find_parts,
+    guess_marker,
+    joined,
+    plain,
+    without_accelerator,
+)
 from headway.text.segment import CODE, UNSPACED_LETTERS
 
 SCORES = {
@@ -41,6 +52,8 @@ MARKS = "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0903
 WORD = re.compile(rf"[{UNSPACED_LETTERS}]|\d+|(?:(?![{UNSPACED_LETTERS}])[^\W\d_]|[{MARKS}])+|\S")
 NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*")
 DIGITS = re.compile(r"\d+")
+LABELS = 1000
+"""Texts of a file by which its accelerators are known."""
 
 
 class Unit(NamedTuple):
@@ -207,16 +220,24 @@ NONE = np.zeros(0, np.uint32)
 
 
 def units_of(path: Path, source: str | None, target: str | None, skipped: Counter[str]) -> Iterator[Unit]:
-    """The units of a document; segments that are none are counted in `skipped` by reason."""
+    """The units of a document; segments that are none are counted in `skipped` by reason. A label with an accelerator
+    is one more unit without, for a model reads it so, and others write it so."""
     made = document_class(path.name.removesuffix(".gz"))
     assert made is not None
     with mapped(path) as data:
         document = made(data, str(path), source, target)
-        for segment in document.segments():
+        segments = document.segments()
+        first = list(islice(segments, LABELS))
+        marker = document.marker or guess_marker(plain(segment.source) for segment in first)
+        for segment in chain(first, segments):
             if (reason := why_not(segment)) or segment.target is None:
                 skipped[reason or "no translation"] += 1
             else:
-                yield Unit(segment.source, segment.target, segment.context, f"{path}: {segment.place}")
+                unit = Unit(segment.source, segment.target, segment.context, f"{path}: {segment.place}")
+                yield unit
+                bare, letter = without_accelerator(unit.source, marker)
+                if letter:
+                    yield unit._replace(source=bare, target=without_accelerator(unit.target, marker)[0])
         skipped.update(document.skipped.counts)
 
 

@@ -19,7 +19,16 @@ from headway.evaluate.report import Example, Examples, Section, Share, Table
 from headway.evaluate.report import Text as Words
 from headway.formats.segment import Document, Edit, FormatError, Segment, in_order, splice
 from headway.generate.parts import OFFERED, Translated, trimmed
-from headway.text.codes import Parts, accelerator, find_parts, guess_marker, joined, kinds_for, plain, put_accelerator
+from headway.text.codes import (
+    Parts,
+    find_parts,
+    guess_marker,
+    joined,
+    kinds_for,
+    plain,
+    put_accelerator,
+    without_accelerator,
+)
 from headway.text.context import preceding
 
 AT_ONCE = 1024
@@ -174,10 +183,7 @@ class Text:
 
     @classmethod
     def of(cls, parts: Parts, kinds: frozenset[str], marker: str | None) -> Text:
-        letter = ""
-        if marker and len(parts) == 1 and isinstance(parts[0], str):
-            text, letter = accelerator(parts[0], marker)
-            parts = (text,)
+        parts, letter = without_accelerator(parts, marker)
         before = behind = ""
         if isinstance(first := parts[0], str):
             parts = (first.lstrip(), *parts[1:])

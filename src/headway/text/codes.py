@@ -315,6 +315,15 @@ def accelerator(source: str, marker: str) -> tuple[str, str]:
     return text, next(letter for letter in letters if letter)
 
 
+def without_accelerator(parts: Parts, marker: str | None) -> tuple[Parts, str]:
+    """The parts of a label without its accelerator, and its letter; the same parts and "" where it has none, or codes
+    of the file's own, or where no marker is known."""
+    if not marker or len(parts) != 1 or not isinstance(parts[0], str):
+        return parts, ""
+    text, letter = accelerator(parts[0], marker)
+    return (text,), letter
+
+
 def put_accelerator(text: str, marker: str, letter: str) -> str:
     """The text with its accelerator: before the first word that begins with the letter, or else before the letter in a
     word, or else before the first letter of all. East Asian text, and text without letters, gets it behind: `名前(&F)`.
