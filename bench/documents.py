@@ -38,7 +38,7 @@ from headway.documents.translate import Done, Job, Report, Text, Translate
 from headway.formats.kinds import KINDS, read_document
 from headway.formats.segment import Document, FormatError
 from headway.generate.parts import Translated, Translator
-from headway.text.codes import Parts, plain
+from headway.text.codes import Parts, find_parts, plain
 
 EXAMPLES = Path(__file__).parents[1] / "tests" / "formats" / "files"
 
@@ -328,7 +328,8 @@ def answers(document: Document) -> Translate:
         for (asked, kinds), segment in zip(texts, islice(todo, len(texts)), strict=True):
             marker = next((mark for mark in "&_~" if mark in plain(segment.source) and mark not in plain(asked)), None)
             target = segment.target if document.bilingual else segment.source
-            made.append(Translated(Text.of(target, kinds, marker).parts if target else (), 0.0, 1))
+            text = Text.of(target, kinds, marker).parts if target else ()
+            made.append(Translated(find_parts(text, kinds), 0.0, 1))  # as a model's, with the codes found
         return made
 
     return answer

@@ -1,5 +1,6 @@
 """Batches: nothing lost, within the budget, little padding, in an order that (seed, epoch, position) alone decides."""
 
+from collections import Counter
 from itertools import islice
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from headway.data.batch import (
     batches,
     collate,
     epoch_examples,
+    occurrences,
     padding_share,
     tempered,
 )
@@ -132,7 +134,7 @@ def test_the_padding_share_is_counted_over_both_sides() -> None:
 
 def test_the_padding_share_is_what_the_tensors_hold() -> None:
     loader = Loader(examples_of(400), 333, seed=4)
-    made = [loader.batch(0, indices) for indices in loader.plan(0)]
+    made = [loader.batch(0, position) for position in range(len(loader.plan(0)))]
     places = sum(batch.source.numel() + batch.target_out.numel() for batch in made)
     filled = sum(int((batch.source != 0).sum() + (batch.target_out != 0).sum()) for batch in made)
     assert loader.padding == pytest.approx(1 - filled / places)
@@ -274,12 +276,47 @@ def test_resampling_is_keyed_by_seed_epoch_example_and_side() -> None:
 
     loader = Loader(examples, 300, seed=8, resample=resample)
     indices = loader.plan(2)[0].tolist()
-    batch = loader.batch(2, indices)
+    batch = loader.batch(2, 0)
     assert keys == [(side, (8, 2, index, side)) for index in indices for side in (0, 1)]
     for row, index in enumerate(indices):
         ids = [*examples[index].source, 4, 2]
         assert batch.source[row, : len(ids)].tolist() == ids
     assert batch.num_tokens == sum(len(examples[index].target) + 2 for index in indices)
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(st.integers(0, 9), min_size=1), min_size=1))
+def test_occurrences_are_how_often_an_example_came_before(plan: list[list[int]]) -> None:
+    seen, expected = Counter(), []
+    for batch in plan:
+        expected.append([])
+        for index in batch:
+            expected[-1].append(seen[index])
+            seen[index] += 1
+    assert [found.tolist() for found in occurrences([np.array(batch, np.uint32) for batch in plan])] == expected
+
+
+def test_each_time_an_epoch_has_a_pair_it_is_cut_with_a_key_of_its_own_wherever_one_begins() -> None:
+    rows = [Row(part, number, [5] * 3, [6] * 3) for part, count in ((0, 20), (1, 6)) for number in range(count)]
+    examples, keys = Examples([pack(rows)], corpora=(0, 1)), list[tuple[int, ...]]()
+
+    def resample(side: int, ids: list[int], key: tuple[int, ...]) -> list[int]:
+        keys.append(key)
+        return ids
+
+    def asked(position: int, count: int) -> list[tuple[int, ...]]:
+        keys.clear()
+        for _ in islice(Loader(examples, 64, seed=8, weights=[1, 3], resample=resample).start(2, position), count):
+            pass
+        return [*keys]
+
+    size = len(Loader(examples, 64, seed=8, weights=[1, 3]).plan(2))
+    whole = asked(0, size)
+    once = [(8, 2, index, side) for index in range(26) for side in (0, 1)]
+    again = [(*key, seen) for key in once if key[2] >= 20 for seen in (1, 2)]
+    assert sorted(whole) == sorted(once + again), "the first time as if there were no weights"
+    for position in range(size):
+        assert asked(position, size - position) == whole[len(whole) - len(keys) :]
 
 
 @pytest.fixture(scope="module")
@@ -358,6 +395,45 @@ def test_codes_of_both_sides_become_the_same_placeholders_and_the_others_are_tex
     without = Tokenizer.train(["a"], BPEConfig(vocab_size=260))
     [row] = Encoder(TokenizerPair(without, without), 99).rows([(0, pair)], Tally(), lambda part, pair: "")
     assert without.decode(row.source) == "See %s and <br/>"
+
+
+def test_codes_that_are_sprinkled_are_placeholders_or_are_not_there() -> None:
+    tokenizer = Tokenizer.train(["a"], BPEConfig(vocab_size=262, placeholders=2))
+    encoder, changed = Encoder(TokenizerPair(tokenizer, tokenizer), 99, share=1.0), 0
+    sides = ("Windows 11 runs in Berlin", "Windows 11 läuft in Berlin")
+    for number in range(100):
+        pair = Pair((sides[0],), (sides[1],), number=number)
+        [row] = encoder.rows([(0, pair)], Tally(), lambda part, pair: "")
+        for ids, text in zip((row.source, row.target), sides, strict=True):
+            found = tokenizer.decode(ids)
+            assert not set("<>{}|") & set(found)
+            assert found == text or any(number in tokenizer.atom_ids for number in ids)
+        changed += any(number in tokenizer.atom_ids for number in row.source)
+    assert 10 < changed < 90
+
+
+def test_codes_are_not_sprinkled_where_a_vocabulary_has_nothing_to_stand_for_them(bytewise: Tokenizer) -> None:
+    placeholders = Tokenizer.train(["a"], BPEConfig(vocab_size=262, placeholders=2))
+    for pair in ((bytewise, bytewise), (placeholders, bytewise), (bytewise, placeholders)):
+        with pytest.raises(ValueError, match="<x0> is no atom of this vocabulary: it has none; name it in the recipe"):
+            Encoder(TokenizerPair(*pair), 99, share=0.1)
+        Encoder(TokenizerPair(*pair), 99)
+
+
+def test_what_stands_before_a_source_is_told_apart_from_it() -> None:
+    config = BPEConfig(vocab_size=263, tags=("it",), separator=True, match=True)
+    tokenizer = Tokenizer.train(["a"], config)
+    encoder = Encoder(TokenizerPair(tokenizer, tokenizer), 99, [("it",)], similar=lambda source: ("mm",))
+    placed = [(3, Pair(("abc",), ("de",), number=7, context=("c",))), (3, Pair((), ("x",)))]
+    [ids, none] = encoder.encoded(placed, Tally(), lambda part, pair: "")
+    assert ids is not None
+    assert none is None
+    assert [tokenizer.piece(number) for number in ids.before] == ["<it>", "m", "m", "<match>", "c", "<sep>"]
+    assert [tokenizer.decode(side) for side in ids[1:]] == ["abc", "de"]
+    assert encoder.rows(placed, Tally(), lambda part, pair: "") == [
+        Row(3, 7, [*ids.before, *ids.source], ids.target),
+        None,
+    ]
 
 
 def test_padding_is_under_five_percent_at_4096_tokens_on_multi30k(corpora: Path) -> None:

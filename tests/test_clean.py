@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.config import CleanConfig, ConfigError
-from headway.data.clean import MOJIBAKE, RULES, Cleaner, Hashes, columns
+from headway.data.clean import MOJIBAKE, RULES, SCRIPTS, Cleaner, Hashes, columns, model
 from headway.data.pair import Pair
 from headway.strict import validate
 from headway.text.codes import Code
@@ -124,6 +124,28 @@ def test_one_wrong_letter_suffices(letter: str) -> None:
     assert reasons({"mojibake": True}, (f"ab{wrong} cd", "x"), (f"ab{letter} cd", "x")) == ["mojibake", None]
 
 
+RUNNING = [
+    *("“AMANHÃ”", "‘IRMÃ’", "AMANHÃ…", "«IRMÃ»", "‹MANHÃ›", "MANHÃ–NOITE", "MANHÃ—"),
+    *("IRMÃ\u00a0LUZ", "IRMÃ\u00adZINHA", "IRMÃ\u00a0LUZ E IRMÃ\u00a0FÉ", "HÂLÂ…"),
+    *("ĐÃ…", "Â’R CYMRY", "A letra «Â» e a letra “Ã”.", "“AMANHÃ” E “IRMÃ”…"),
+]
+"""All in capitals: Portuguese, Vietnamese, Turkish and Welsh have words that end so."""
+
+
+@pytest.mark.parametrize("text", RUNNING)
+def test_a_capital_before_ordinary_punctuation_was_not_decoded_wrongly(text: str) -> None:
+    assert reasons({"mojibake": True}, (text, text)) == [None]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Ändern", "Öffnen", "GRÖSSE UND ÄRGER", "die Größe", "il va à Paris", "voilà", "« A »", "10\u00a0000", "© 2024"],
+)
+def test_such_punctuation_is_found_where_no_such_word_could_end(text: str) -> None:
+    wrong = text.encode().decode("cp1252", errors="replace")
+    assert reasons({"mojibake": True}, (text, "x"), (wrong, "x")) == [None, "mojibake"]
+
+
 def test_controls_are_no_text_but_tabs_and_line_breaks_are() -> None:
     told = reasons({"mojibake": True}, ("a\x00b", "x"), ("a\x85b", "x"), ("a\ufffdb", "x"), ("a\tb\nc\r\nd", "\u2028e"))
     assert told == ["mojibake"] * 3 + [None]
@@ -144,6 +166,36 @@ def test_letters_are_those_of_the_languages_scripts() -> None:
         {"letters": 0.5}, ("日本 <a href='http://long.example.org/'>", "%(name)s Ja"), languages=("ja", "de")
     ) == [None]
     assert Cleaner(config(letters=0.9)).reason(pair("мир", "日本")) is None
+
+
+PEOPLE = {
+    "ckb": "هەموو مرۆڤەکان بە ئازادی لەدایک دەبن",
+    "sah": "Дьон барыта тэҥ буолан төрүүллэр",
+    "os": "Адӕймӕгтӕ райгуырынц сӕрибарӕй",
+    "ce": "Массо а адамаш маьрша ду",
+    "bho": "सबहि लोकानि आजादे जम्मेला",
+    "awa": "सब मनई स्वतंत्र पैदा होत हैं",
+    "yo": "Gbogbo ènìyàn ni a bí ní òmìnira",
+}
+
+
+@pytest.mark.parametrize("language", PEOPLE)
+def test_letters_of_languages_with_few_speakers_are_known_too(language: str) -> None:
+    text = PEOPLE[language]
+    assert reasons({"letters": 0.9}, ("Hello you", text), ("Hello you", "世界"), languages=("en", language)) == [
+        None,
+        "letters",
+    ]
+
+
+def test_any_letter_may_be_one_of_a_language_that_is_in_no_table() -> None:
+    pairs = [*(("Hello", text) for text in PEOPLE.values()), ("Hello", "12,50")]
+    assert reasons({"letters": 0.9}, *pairs, languages=("en", "qaa")) == [None] * len(PEOPLE) + ["letters"]
+
+
+def test_every_language_that_can_be_identified_has_a_script() -> None:
+    known = {language for languages in SCRIPTS.values() for language in languages.split()}
+    assert set(model().labels) - known == {"zxx"}, "no linguistic content"
 
 
 def test_another_language_is_found_where_a_text_is_long_enough() -> None:

@@ -66,6 +66,14 @@ def test_a_last_line_without_its_end_counts_and_no_line_gives_none(headway, toy:
     assert headway("translate", toy.run, stdin=b"")[:2] == (0, "")
 
 
+def test_no_line_in_is_no_line_out_and_a_report_of_none(headway, toy: Toy, tmp_path: Path) -> None:
+    assert headway("translate", toy.run, "--report", tmp_path / "r.json", stdin=b"")[:2] == (0, "")
+    (counts,) = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))["sections"][:1]
+    assert counts["rows"][0] == ["segments", 0]
+    code, _, err = headway("translate", toy.run, "--terms", tmp_path / "nosuch.tsv", stdin=b"")
+    assert (code, "nosuch.tsv" in err) == (2, True)
+
+
 def test_files_in_and_out_packed_or_not_give_what_the_pipe_gives(headway, toy: Toy, tmp_path: Path) -> None:
     text = b"The cat sleeps.\r\n \nOne man sees the house.\n"
     piped = headway("translate", toy.run, stdin=text)[1]
@@ -187,6 +195,32 @@ def test_tokenizer_trains_encodes_and_decodes_back(headway, toy: Toy, tmp_path: 
     numbers = headway("tokenizer", "encode", path, stdin=text.encode())[1]
     assert numbers.count("\n") == 3
     assert headway("tokenizer", "decode", path, stdin=numbers.encode())[1] == text
+
+
+def test_how_well_a_vocabulary_fits_is_counted_in_pieces_of_the_text() -> None:
+    from headway.config import BPEConfig
+    from headway.text.tokenizer import Tokenizer
+
+    class Bytewise:
+        """A piece for each byte, and a note of how many texts came at once."""
+
+        def __init__(self) -> None:
+            self.inner, self.most = Tokenizer.train(["a"], BPEConfig(vocab_size=260)), 0
+
+        def encode_batch(self, texts: list[str]) -> list[list[int]]:
+            self.most = max(self.most, len(texts))
+            return self.inner.encode_batch(texts)
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self.inner, name)
+
+    asked = Bytewise()
+    told = cli.vocabulary_text(asked, ["ab c"] * 10_001 + ["ä", "", "d e"] * 4_000).splitlines()
+    tokens, words, characters = 4 * 10_001 + 5 * 4_000, 2 * 10_001 + 3 * 4_000, 4 * 10_001 + 4 * 4_000
+    assert [line.split()[-1] for line in told[:2]] == [f"{characters / tokens:.2f}", f"{tokens / words:.2f}"]
+    assert told[2].endswith(f"0.00 % of {tokens:,} tokens")
+    assert told[3].endswith("8 of 256"), "a, b, c, d, e, the space, and the two bytes of ä"
+    assert asked.most == 10_000
 
 
 def test_a_failed_tokenizer_training_leaves_the_old_file_and_a_neighbour_is_never_touched(

@@ -22,6 +22,7 @@ from headway.text.codes import (
     guess_marker,
     joined,
     kinds_for,
+    missing,
     plain,
     put_accelerator,
     shield,
@@ -441,6 +442,9 @@ def told(source: str, target: str) -> list[str]:
         ("<b>x</b> y", "<b> </b>x y", ["`<b>` has nothing in it"]),
         ("<b>%s</b> y", "<b>%s</b> y", []),
         ("<b></b> <b>y</b>", "<b>y</b> <b></b>", []),
+        ("%s's files", "%ss Dateien", []),  # filled in all the same
+        ("Version %s on drive 5", "Laufwerk 5 %s", []),
+        ("%s and %s", "%ss und", ["`%s` missing (1 of 2)"]),
         ("<a>x</a> <a href='z'>y</a>", "<a href='z'>y</a> <a>x</a>", []),
         ("<a>x</a> <a href='z'>y</a>", "<a>x <a href='z'>y</a></a>", ["`<a href='z'>` stands in another link"]),
         ("<a>x <a href='z'>y</a></a>", "<a><a href='z'>y</a> x</a>", []),
@@ -507,3 +511,16 @@ def test_a_long_text_of_crossing_tags_is_judged_in_linear_time() -> None:
 )
 def test_attributes_without_a_value_are_attributes_where_it_is_a_tag_for_sure(text: str, wanted: list[str]) -> None:
     assert [code.raw for code in codes(find(text))] == wanted
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "wanted"),
+    [
+        ("%s's files", "%ss Dateien", []),
+        ("%s's files", "Dateien", ["%s"]),
+        ("{a} %s {a}", "{a} %ss", ["{a}"]),
+        ("<b>x</b> %s", "<b>x", ["</b>", "%s"]),
+    ],
+)
+def test_a_code_is_missing_where_its_characters_are_nowhere(source: str, target: str, wanted: list[str]) -> None:
+    assert [code.raw for code in missing(find(source), find(target))] == wanted

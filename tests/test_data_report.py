@@ -134,6 +134,68 @@ def test_lengths_pieces_and_padding_are_those_counted_by_hand(report: Report) ->
     assert padding["padding"][0] in (pytest.approx(1 - 41 / (3 * 12 + 13)), pytest.approx(1 - 41 / (2 * 8 + 2 * 13)))
 
 
+def sections_of(folder: Path, vocabularies: TokenizerPair, batch_tokens: int, **data: object) -> dict[str, Section]:
+    config = DataConfig(source_language="en", target_language="de", max_len=MOST, **data)  # pyright: ignore
+    sections = DataReport(Corpus(config, folder / "store"), vocabularies).sections(batch_tokens)
+    return {section.title: section for section in sections}
+
+
+def test_what_stands_before_a_source_is_none_of_its_tokens(tmp_path: Path) -> None:
+    named = {"source": write(tmp_path / "x", ["a b", "ab c"]), "target": write(tmp_path / "y", ["x", "y"])}
+    valid = {f"valid_{side}": path for side, path in named.items()}
+    vocabulary = TokenizerPair.train(["a"], ["b"], BPEConfig(vocab_size=262, tags=("it",), separator=True))
+    corpora = ({**named, "tags": ("it",)},)
+    found = sections_of(tmp_path, vocabulary, 40, corpora=corpora, context=1, **valid)
+    # <it> a b, and <it> a b <sep> ab c: 1 + 5 tokens before the sources, 3 + 4 of the sources; 2 + 2 words
+    rows = table(found["Vocabulary"])
+    assert [*rows] == ["source", "before the source", "target"]
+    assert rows["source"][:3] == [7, 258, 4]
+    assert rows["source"][5:] == [7 / 4, 1]
+    assert rows["before the source"] == [6, 258, 5, 5 / 258, 0, None, None]
+    assert rows["target"][:3] == [2, 258, 2]
+    tokens = found["Lengths in tokens"]
+    assert isinstance(tokens, Histogram)
+    assert {tokens.label(at): count for at, count in enumerate(tokens.counts["source"]) if count} == {"3": 1, "4": 1}
+    unused = found["Pieces that are never used"]
+    assert isinstance(unused, Text)
+    assert unused.paragraphs[0].startswith("both sides: 250 of 258"), "<it> and <sep> are used"
+    # With end tokens 5 + 2 and 10 + 2: one batch of 2 * (10 + 2) places
+    assert table(found["Batches of 40 tokens, each pair once"])["padding"] == [pytest.approx(1 - 19 / 24)]
+
+
+def test_nothing_stands_before_most_sources(report: Report) -> None:
+    assert [*table(report(CleanConfig())["Vocabulary"])] == ["source", "target"]
+
+
+def test_a_text_within_a_code_is_told_and_the_sums_are_those_of_the_file(
+    tmp_path: Path,
+) -> None:
+    code = "<ph>x<sub>text</sub></ph>"
+    unit = f'<tu><tuv xml:lang="en"><seg>a{code}</seg></tuv><tuv xml:lang="de"><seg>b{code}</seg></tuv></tu>'
+    content = f'<tmx version="1.4"><header srclang="en"/><body>{unit}</body></tmx>'
+    (tmp_path / "a.tmx").write_text(content, encoding="utf-8")
+    named = {"corpora": ({"path": str(tmp_path / "a.tmx")},), "valid": str(tmp_path / "a.tmx")}
+    vocabulary = TokenizerPair.train(["a"], ["b"], BPEConfig(vocab_size=261, placeholders=1))
+    found = sections_of(tmp_path, vocabulary, 40, **named)
+    assert {name: row[1] for name, row in table(found["Kept and left out"]).items()} == {"kept": 1, "all": 1}
+    told = "text within a code (<sub>), kept as it is: in 1 of 1 pairs: lines 1"
+    assert found["Kept as it is"] == Text("Kept as it is", [told])
+    assert table(found["To validate on"]) == {"pairs": [1], told: [None]}
+
+
+def test_what_is_unfinished_in_the_files_to_validate_on_is_counted(tmp_path: Path, bytewise: TokenizerPair) -> None:
+    entries = ['msgid "a"\nmsgstr "b"\n', '#, fuzzy\nmsgid "c"\nmsgstr "d"\n', f'msgid "{"v" * 21}"\nmsgstr "v"\n']
+    (tmp_path / "held.po").write_text(CATALOG + "\n" + "\n".join(entries), encoding="utf-8")
+    named = {"source": write(tmp_path / "x", ["a b"]), "target": write(tmp_path / "y", ["x"])}
+    found = sections_of(tmp_path, bytewise, 40, **named, valid=str(tmp_path / "held.po"))
+    assert table(found["To validate on"]) == {
+        "pairs": [4],
+        "without those that have no translation yet": [-1],
+        "without those that hold a translation that their file marks as unsure": [-1],
+        "without those that have more than 20 tokens on a side": [-1],
+    }
+
+
 def test_what_a_rule_would_leave_out_is_suggested_where_it_is_off(report: Report) -> None:
     off = report(CleanConfig())["Suggestions"]
     assert isinstance(off, Text)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.data.memory import Memory, Unit
+from headway.data.memory import Match, Memory, Unit
 from headway.data.readers import mapped
 from headway.documents.terms import Term, Terms
 from headway.documents.translate import Job, Report, sections
@@ -149,6 +149,45 @@ def test_terms_that_are_broken_are_findings() -> None:
     assert report.rules == {"terms": 1}
     (done,) = report.shown
     assert done.findings[0].message == "'file' must be 'Datei': broken"
+
+
+def test_terms_are_looked_for_in_labels_without_their_accelerators_and_counted() -> None:
+    names = ("E&dit file", "&Edit", "&View", "&Go", "&Tools", "&Help")
+    entries = "".join(f'msgid "{name}"\nmsgstr ""\n\n' for name in names)
+    terms = Terms([Term(("edit",), ("Bearbeiten",)), Term(("file",), ("Datei",)), Term(("go",), ("los",))])
+    said = {"Edit file": "Datei Bearbeiten", "Edit": "Bearbeiten"}
+
+    def say(texts: Sequence[tuple[Parts, frozenset[str]]]) -> list[Translated]:
+        return [Translated((said.get(str(parts[0]), "Nichts"),), -1.0, 1) for parts, _ in texts]
+
+    report, header = Report(), HEADER.format("UTF-8\\n\"\n\"X-Accelerator-Marker: &")
+    found = b"".join(Job(say, terms=terms)(opened(header + entries), report)).decode()
+    assert "B&earbeiten" in found
+    assert report.terms == {
+        ("edit", "must be 'Bearbeiten'"): [2, 0],
+        ("file", "must be 'Datei'"): [1, 0],
+        ("go", "must be 'los'"): [0, 1],
+    }
+    assert [finding.message for done in report.shown for finding in done.findings if finding.rule == "terms"] == [
+        "'Go' must be 'los': broken"
+    ]
+    table = next(section for section in sections(report, opened(CATALOG)) if section.title == "Terms")
+    assert table.rows[0] == ["go", "must be 'los'", 0, 1]
+
+
+def test_what_was_taken_from_the_memory_is_not_offered_as_well() -> None:
+    used = Match(100, ("Two.",), ("Zwei.",), "line 1", exact=True)
+    near = Match(80, ("One!",), ("Eins!",), "line 2")
+
+    def answer(texts: Sequence[tuple[Parts, frozenset[str]]]) -> list[Translated]:
+        whole, rest = Translated(("Zwei.",), 0.0, 0, matches=(used,)), Translated(("X",), -1.0, 1, matches=(used, near))
+        return [whole if parts == ("Two.",) else rest for parts, _ in texts]
+
+    text = HEADER.format("UTF-8") + 'msgid "Two."\nmsgstr ""\n\nmsgid "One. Two."\nmsgstr ""\n'
+    report = Report()
+    b"".join(Job(answer)(opened(text), report))
+    assert report.origins == {"memory": 1, "model": 1}
+    assert [done.offered for done in report.shown] == [[near]]
 
 
 def test_a_report_tells_all_and_is_a_page(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -160,6 +160,33 @@ def test_other_codes_are_put_in_where_they_correspond() -> None:
     assert match.target == (opening, Code("{0}"), closing, " löschen?")
 
 
+def test_a_code_of_the_memory_s_own_file_is_never_put_in() -> None:
+    """A tag that the translation spells otherwise than the source has the same key in every file."""
+    ours, theirs = Code('<ph x="1">K1</ph>', markup=True, key="ph:1"), Code("<ph>K1</ph>", markup=True, key="ph:1")
+    new = Code('<ph id="1">K2</ph>', markup=True, key="ph:1")
+    made = Memory([Unit(("Press ", ours, " now"), (theirs, " jetzt drücken"))])
+    assert best(made, ("Press ", new, " now")).target == (new, " jetzt drücken")
+    stranger = Code("<ph>K9</ph>", markup=True, key="ph:9")
+    made = Memory([Unit(("Press ", ours, " now"), (stranger, " jetzt drücken"))])
+    match = best(made, ("Press ", Code('<x id="9"/>', markup=True, key="ph:9"), " now"))
+    assert (match.score, match.usable) == (97, False)
+
+
+def test_a_form_of_a_plural_is_taken_from_that_form() -> None:
+    """Polish has several for `files`; a memory that knows one translation only has no other to confuse it with."""
+    few, many = Unit(("%d files",), ("%d pliki",), "menu msgstr[1]"), Unit(("%d files",), ("%d plików",), "msgstr[2]")
+    made = Memory([few, many])
+    found = {
+        form: [(plain(match.target), match.score, match.exact) for match in made.lookup(("%d files",), form)]
+        for form in ("msgstr[1]", "msgstr[2]", "menu msgstr[0]", "")
+    }
+    assert found["msgstr[1]"] == [("%d pliki", 100, True), ("%d plików", 99, False)]
+    assert found["msgstr[2]"] == [("%d plików", 101, True), ("%d pliki", 99, False)]
+    assert [match[1:] for match in found["menu msgstr[0]"]] == [(99, False)] * 2
+    assert [match[1:] for match in found[""]] == [(100, True)] * 2
+    assert [match.exact for match in Memory([few]).lookup(("%d files",), "msgstr[2]")] == [True]
+
+
 @pytest.mark.parametrize(
     ("source", "target", "text"),
     [

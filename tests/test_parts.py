@@ -15,7 +15,7 @@ from headway.generate.lines import Counts, translate_lines
 from headway.generate.parts import Translated, Translator
 from headway.generate.phrases import Phrase
 from headway.nn.trace import Trace
-from headway.text.codes import PROSE, Code, Parts, codes, plain
+from headway.text.codes import PROSE, Code, Parts, codes, find, joined, plain
 from headway.text.tokenizer import EOS, Tokenizer, TokenizerPair
 from toy_models import Prefix, ToyModel
 
@@ -51,7 +51,7 @@ class Copy(ToyModel):
 
 
 def made(placeholders: int = 0) -> Tokenizer:
-    return Tokenizer.train(TEXT, BPEConfig(vocab_size=290, placeholders=placeholders))
+    return Tokenizer.train(TEXT, BPEConfig(vocab_size=290 + 16 * (placeholders > 16), placeholders=placeholders))
 
 
 def translator(model: ToyModel, tokenizer: Tokenizer, **options) -> Translator:
@@ -238,6 +238,74 @@ def test_marked_sentences_are_translated_each_on_its_own() -> None:
     (one,) = translator(model, tokenizer)([(text, PROSE)])
     assert (one.parts, one.faults) == (text, ())
     assert model.steps <= len(tokenizer.encode("Open the file now.")) + 3  # side by side, without the marks
+
+
+@pytest.mark.parametrize(
+    ("languages", "between", "ends", "wanted"),
+    [
+        (("ja", "en"), "", "。", "<m1>一。</m> <m2>二。</m>"),
+        (("en", "ja"), " ", "。", "<m1>一。</m><m2>二。</m>"),
+        (("en", "de"), " ", "。", "<m1>一。</m> <m2>二。</m>"),
+        (("ja", "en"), "\n ", "。", "<m1>一。</m>\n <m2>二。</m>"),
+    ],
+)
+def test_marked_sentences_are_joined_as_their_languages_write(
+    languages: tuple[str, str], between: str, ends: str, wanted: str
+) -> None:
+    tokenizer = made()
+    marks = [[Code(f"<m{n}>", "open", True, f"seg:{n}"), Code("</m>", "close", True, f"seg:{n}")] for n in (1, 2)]
+    text = (marks[0][0], f"一{ends}", marks[0][1], between, marks[1][0], f"二{ends}", marks[1][1])
+    (one,) = translator(Copy(tokenizer), tokenizer, languages=languages)([(joined(text), PROSE)])
+    assert plain(one.parts) == wanted
+
+
+def test_a_match_whose_codes_are_wrong_is_only_like_the_text() -> None:
+    tokenizer = made(8)
+    memory = Memory([Unit(find("Save %s first."), ("Erst sichern.",)), Unit(("Go on.",), ("Weiter.",))])
+    (one,) = translator(Copy(tokenizer), tokenizer, memory=memory)([(("Save %s first. Go on.",), PROSE)])
+    assert (plain(one.parts), one.faults) == ("Save %s first. Weiter.", ())
+    assert [match.usable for match in one.matches] == [False, True]
+    assert one.origin == "model"
+
+
+def test_a_text_with_a_tab_is_found_as_a_whole() -> None:
+    tokenizer = made()
+    model = Copy(tokenizer)
+    memory = Memory([Unit(("Open\tCtrl+O",), ("Öffnen\tStrg+O",)), Unit(("Open it now\nGo on",), ("Ja\nWeiter",))])
+    one, two = translator(model, tokenizer, memory=memory)(
+        [(("Open\tCtrl+O",), PROSE), (("Open it now\nSave it",), PROSE)]
+    )
+    assert (plain(one.parts), one.num_tokens, one.origin) == ("Öffnen\tStrg+O", 0, "memory")
+    assert plain(two.parts) == "Open it now\nSave it"
+
+
+@pytest.mark.parametrize("placeholders", [0, 20])
+def test_no_more_is_read_than_a_model_was_trained_to_read_whatever_its_codes_are(placeholders: int) -> None:
+    """Neither at once, nor where a model that forgets its placeholders is asked again."""
+    tokenizer = made(placeholders)
+    model, heard = Copy(tokenizer, drop=lambda token: token in tokenizer.atom_ids), list[list[int]]()
+    start = model.start
+    model.start = lambda sources: [heard.extend(sources), start(sources)][1]  # pyright: ignore
+    addresses = [f"https://example.org/a/long/path/{number}" for number in range(20)]
+    text = find("Open " + " and ".join(addresses) + " now.")
+    (one,) = translator(model, tokenizer, max_source=80)([(text, PROSE)])
+    assert max(map(len, heard)) <= 80 + 1  # the end token
+    assert sorted(code.raw for code in codes(one.parts)) == sorted(addresses)
+
+
+def test_white_space_before_a_text_is_no_piece_of_it() -> None:
+    tokenizer = made()
+    (one,) = translator(Copy(tokenizer), tokenizer)([(("  Open the file now.",), PROSE)])
+    assert (one.num_pieces, plain(one.parts)) == (1, "  Open the file now.")
+
+
+def test_a_code_with_bytes_that_are_no_character_is_put_at_the_end_and_told_of() -> None:
+    tokenizer = made()
+    ticks = {number for number in range(tokenizer.vocab_size) if b"`" in tokenizer.piece_bytes(number)}
+    model = Copy(tokenizer, drop=ticks.__contains__, never=-math.inf)
+    (one,) = translator(model, tokenizer)([(("Save ", Code("`a\ufffdb`"), " now"), PROSE)])
+    assert one.parts[-1] == Code("`a\ufffdb`")
+    assert any("missing" in fault for fault in one.faults)
 
 
 def test_confidence_is_the_geometric_mean_of_the_probabilities() -> None:

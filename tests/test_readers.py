@@ -14,7 +14,7 @@ import pyarrow.parquet
 import pycountry
 import pytest
 import sentencepiece
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headway.config import ConfigError, CorpusConfig, DataConfig, Recipe
@@ -275,10 +275,19 @@ def pieces(tmp_path_factory: pytest.TempPathFactory) -> sentencepiece.SentencePi
 
 
 @settings(deadline=None)
+@example("Type <0x41> here")
+@example("<0x41>")
 @given(st.text(st.characters(exclude_characters="\n\r\u2581", exclude_categories=["Cs"])))
 def test_pieces_are_joined_as_sentencepiece_joins_them(pieces: sentencepiece.SentencePieceProcessor, text: str) -> None:
     found = pieces.encode(text, out_type=str)
     assert join_pieces(" ".join(found)) == pieces.decode(found)
+
+
+def test_only_a_piece_of_its_own_is_a_byte(pieces: sentencepiece.SentencePieceProcessor) -> None:
+    assert join_pieces("▁Type ▁< 0 x 4 1 > ▁here") == "Type <0x41> here"
+    assert join_pieces("▁< 0x41> <0x42> x") == "<0x41>Bx"
+    for found in (["<0xE3>", "<0x81>", "<0x82>", "▁", "a"], ["▁", "<0xE3>", "<0x81>", "<0x82>"], ["<0x20>", "a"]):
+        assert join_pieces(" ".join(found)) == pieces.decode(found)
 
 
 def test_a_corpus_of_pieces_is_read_as_text(tmp_path: Path) -> None:
@@ -307,6 +316,63 @@ def test_unfinished_entries_are_counted_with_their_place_and_not_read(tmp_path: 
         "left out 1 of 3 pairs that hold a translation that their file marks as unsure",
         "left out 1 of 3 pairs that have no translation yet",
     ]
+
+
+def known(**config: object) -> list[tuple[str, str]]:
+    """All texts of files, finished or not."""
+    named = {key: str(value) if isinstance(value, Path) else value for key, value in config.items()}
+    return [texts(pair) for part in parts_of(named) for pair in part.texts()]
+
+
+def test_texts_are_known_that_have_no_finished_translation(tmp_path: Path) -> None:
+    made = polib.POFile()
+    made.metadata = {"Content-Type": "text/plain; charset=UTF-8", "Language": "de"}
+    made.append(polib.POEntry(msgid="dog", msgstr="Hund"))
+    made.append(polib.POEntry(msgid="cat", msgstr="Katze", flags=["fuzzy"]))
+    made.append(polib.POEntry(msgid="bird", msgstr=""))
+    made.save(str(tmp_path / "a.po"))
+    expected = [("dog", "Hund"), ("cat", ""), ("bird", "")]
+    assert known(path=tmp_path / "a.po") == expected
+    assert [source for source, _ in known(path=tmp_path / "a.po", target_language="fr")] == ["dog", "cat", "bird"]
+    made[1].flags = []
+    made[1].msgstr = ""
+    made.save_as_mofile(str(tmp_path / "a.mo"))
+    assert sorted(known(path=tmp_path / "a.mo")) == sorted(read(path=tmp_path / "a.mo")[0])  # polib drops empty ones
+    assert ("dog", "Hund") in known(path=tmp_path / "a.mo", target_language="fr")
+    unit = '<trans-unit id="{}" {}><source>{}</source>{}</trans-unit>'
+    body = unit.format(1, 'translate="no"', "Linux", "<target>Linux</target>") + unit.format(2, "", "cat", "")
+    body += unit.format(3, "", "dog", '<target state="needs-translation">Hund</target>')
+    head = '<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2"><file original="a" datatype="plaintext" '
+    languages = 'source-language="en" target-language="de">'
+    write(tmp_path / "a.xlf", f"{head}{languages}<body>{body}</body></file></xliff>")
+    assert known(path=tmp_path / "a.xlf") == [("Linux", ""), ("cat", ""), ("dog", "")]
+    assert len(known(path=tmp_path / "a.xlf", source_language="en", target_language="fr")) == 3
+    unit = '<tu><tuv xml:lang="en"><seg>{}</seg></tuv>{}</tu>'
+    body = unit.format("dog", '<tuv xml:lang="de"><seg>Hund</seg></tuv>') + unit.format("cat", "")
+    write(tmp_path / "a.tmx", f'<tmx version="1.4"><header srclang="en"/><body>{body}</body></tmx>')
+    assert known(path=tmp_path / "a.tmx", source_language="en", target_language="de") == [("dog", "Hund"), ("cat", "")]
+
+
+def test_cues_are_known_that_have_no_partner(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.srt", cues((1, 2, "one"), (3, 4, "two")))
+    target = write(tmp_path / "b.srt", cues((1, 2, "eins"), (3, 3.3, "zw-"), (3.4, 4, "ei")))
+    assert known(source=source, target=target) == [("one", "eins"), ("two", ""), ("", "zw-"), ("", "ei")]
+
+
+def test_a_text_within_a_code_is_told_and_its_segment_is_not_left_out(tmp_path: Path) -> None:
+    seg = "<seg>dog<ph>x<sub>text</sub></ph></seg>"
+    body = f'<tu><tuv xml:lang="en">{seg}</tuv><tuv xml:lang="de"><seg>Hund<ph>x</ph></seg></tuv></tu>'
+    memory = write(tmp_path / "a.tmx", f'<tmx version="1.4"><header srclang="en"/><body>{body}</body></tmx>')
+    pairs, tally = read(path=memory, source_language="en", target_language="de")
+    assert (len(pairs), tally.counts, tally.total) == (1, {}, 0)
+    assert tally.words(1) == ["text within a code (<sub>), kept as it is: in 1 of 1 pairs: lines 1"]
+    inside = 'dog<ph id="1">x<sub>text</sub></ph>'
+    unit = f'<trans-unit id="1"><source>{inside}</source><target>{inside}</target></trans-unit>'
+    head = '<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2"><file original="a" datatype="plaintext" '
+    content = f'{head}source-language="en"><body>{unit}</body></file></xliff>'
+    pairs, tally = read(path=write(tmp_path / "a.xlf", content), source_language="en", target_language="de")
+    assert (len(pairs), tally.counts) == (1, {})
+    assert tally.notes == {"text within a code (<sub>), kept as it is": 1}
 
 
 def test_units_of_a_memory_without_the_source_are_counted(tmp_path: Path) -> None:

@@ -21,8 +21,8 @@ def test_words_that_stand_once_on_either_side_are_shared() -> None:
 def test_both_sides_get_the_same_codes_beside_the_same_words() -> None:
     kinds = Counter()
     for salt in range(500):
-        x, y = sprinkle(X, Y, 1.0, salt)
-        assert (x, y) == sprinkle(X, Y, 1.0, salt)
+        x, y = sprinkle(X, Y, 1.0, salt, 8)
+        assert (x, y) == sprinkle(X, Y, 1.0, salt, 8)
         assert not differences(x, y)
         assert 1 <= len(codes(x)) <= 8
         beside = [dict(pairwise(side)) for side in (x, y)]
@@ -35,15 +35,28 @@ def test_both_sides_get_the_same_codes_beside_the_same_words() -> None:
 
 def test_the_share_is_kept_and_pairs_without_shared_words_get_codes_around_them() -> None:
     changed = sum(
-        sprinkle(("so it is",), ("das ist so",), 0.3, salt) != (("so it is",), ("das ist so",)) for salt in range(2000)
+        sprinkle(("so it is",), ("das ist so",), 0.3, salt, 8) != (("so it is",), ("das ist so",))
+        for salt in range(2000)
     )
     assert 520 < changed < 680  # 600 within four standard deviations of 20.5
-    found = {tuple(code.raw for code in codes(sprinkle(("it is",), ("das ist",), 1.0, salt)[0])) for salt in range(50)}
+    found = {
+        tuple(code.raw for code in codes(sprinkle(("it is",), ("das ist",), 1.0, salt, 8)[0])) for salt in range(50)
+    }
     assert found == {("<>", "</>"), ("<|>",)}
 
 
 def test_a_pair_with_codes_of_its_own_stays() -> None:
     own = (("a ", Code("%s")), ("b ", Code("%s")))
-    assert sprinkle(*own, 1.0, 1) == own
-    assert sprinkle((), (), 1.0, 1) == ((), ())
-    assert sprinkle(X, Y, 0.0, 1) == (X, Y)
+    assert sprinkle(*own, 1.0, 1, 8) == own
+    assert sprinkle((), (), 1.0, 1, 8) == ((), ())
+    assert sprinkle(X, Y, 0.0, 1, 8) == (X, Y)
+
+
+def test_a_pair_with_more_codes_than_there_are_placeholders_stays_as_it_is() -> None:
+    untouched = 0
+    for salt in range(200):
+        whole = sprinkle(X, Y, 1.0, salt, 8)
+        few = sprinkle(X, Y, 1.0, salt, 3)
+        assert few == (whole if len(codes(whole[0])) <= 3 else (X, Y))
+        untouched += few == (X, Y)
+    assert 20 < untouched < 180

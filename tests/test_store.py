@@ -3,10 +3,14 @@
 import json
 import logging
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import unicodedata
 from collections.abc import Iterator
+from hashlib import blake2b
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import numpy as np
@@ -336,6 +340,67 @@ def test_the_second_start_reads_nothing_but_the_store(tmp_path: Path, bytewise: 
     assert start() == first
 
 
+CATALOG = """msgid ""
+msgstr "Content-Type: text/plain; charset=UTF-8\\n"
+
+msgid "a source 3"
+msgstr ""
+
+#, fuzzy
+msgid "a  source 4"
+msgstr "x"
+
+msgid "a source 5"
+msgstr "a Ziel 5"
+"""
+
+
+@pytest.mark.parametrize("overlap", ["source", "pair"])
+def test_what_is_to_be_translated_is_not_trained_on(tmp_path: Path, overlap: str) -> None:
+    named = two_files(tmp_path, 50)
+    write(tmp_path / "job.po", *CATALOG.splitlines())
+    clean = CleanConfig(overlap=overlap)  # pyright: ignore
+    corpus = Corpus(DataConfig(**named, test=(str(tmp_path / "job.po"),), clean=clean), tmp_path / "store")
+    left_out = {"source": [3, 4, 5], "pair": [5]}[overlap]
+    assert corpus.selection.tally.counts == {"overlap": len(left_out)}
+    sources = {source for source, _ in fated(corpus, KEPT) + fated(corpus, HELD)}
+    assert sources == {f"a source {number}" for number in range(50) if number not in left_out}
+
+
+@pytest.mark.parametrize("overlap", ["source", "pair"])
+def test_what_differs_in_its_spelling_alone_from_a_pair_held_out_is_not_trained_on(
+    tmp_path: Path, overlap: str
+) -> None:
+    """Each source stands there in four spellings, which have four hashes; half of them have four translations."""
+
+    def seen(text: str) -> str:
+        return " ".join(unicodedata.normalize("NFC", text).split())
+
+    lines = []
+    for number in range(100):
+        ways = [f"Save é{number}", f"Save é{number} ", f"Save  é{number}", f"Save\u00a0e\u0301{number}"]
+        lines += [(way, f"{number} {at if number % 2 else ' ' * at}") for at, way in enumerate(ways)]
+    sides = zip(("source", "target"), zip(*lines, strict=True), strict=True)
+    named = {side: write(tmp_path / side, *texts) for side, texts in sides}
+    off = Corpus(DataConfig(**named, holdout_share=0.1), tmp_path / "store")
+    clean = CleanConfig(overlap=overlap)  # pyright: ignore
+    on = Corpus(DataConfig(**named, holdout_share=0.1, clean=clean), tmp_path / "store")
+    held = fated(off, HELD)
+    assert len(held) == 40
+    sources, targets = ({seen(text) for text in side} for side in zip(*held, strict=True))
+    alike = [
+        pair
+        for pair in fated(off, KEPT)
+        if seen(pair[0]) in sources and (overlap == "source" or seen(pair[1]) in targets)
+    ]
+    assert len(alike) > 20
+    assert (fated(on, HELD), on.valid) == (held, off.valid), "those stay as they are"
+    assert fated(on, KEPT) == [pair for pair in fated(off, KEPT) if pair not in alike]
+    assert on.selection.tally.counts == {"overlap": len(alike)}
+    assert on.selection.tally.places["overlap"][0] == f"line {lines.index(alike[0]) + 1}"
+    assert on.selection.seen == off.selection.seen
+
+
 CHANGES = {
     "another text": lambda config, folder: (write(folder / "a.en", *map(str, range(50))), config)[1],
     "a smaller share": lambda config, folder: config.model_copy(update={"holdout_share": 0.02}),
@@ -352,6 +417,49 @@ def test_what_the_pairs_depend_on_is_in_the_key(tmp_path: Path, change: str) -> 
     after = Corpus(CHANGES[change](config, tmp_path), tmp_path / "store")
     assert after.key != before.key
     assert after.fingerprint != before.fingerprint
+
+
+@pytest.fixture
+def fresh() -> Iterator[None]:
+    """What makes a store is looked up anew, now and afterwards."""
+    store_module.makers.cache_clear()
+    yield
+    store_module.makers.cache_clear()
+
+
+@pytest.mark.parametrize("name", ["data/readers.py", "data/clean.py", "formats/po.py", "text/codes.py"])
+def test_our_own_code_that_decides_what_is_stored_is_in_the_key(tmp_path: Path, monkeypatch, fresh, name: str) -> None:
+    config = DataConfig(**two_files(tmp_path, 50))
+    before = Corpus(config, tmp_path / "store")
+    package = Path(store_module.__file__).parents[1]
+    for room in ("data", "formats", "text"):
+        shutil.copytree(package / room, tmp_path / "headway" / room, ignore=shutil.ignore_patterns("*.pyc"))
+    monkeypatch.setattr(store_module, "__file__", str(tmp_path / "headway" / "data" / "store.py"))
+    store_module.makers.cache_clear()
+    assert Corpus(config, tmp_path / "store").key == before.key
+    with (tmp_path / "headway" / name).open("a") as file:
+        file.write("# another\n")
+    store_module.makers.cache_clear()
+    after = Corpus(config, tmp_path / "store")
+    assert after.key != before.key
+    assert after.fingerprint == before.fingerprint, "a run goes on"
+
+
+@pytest.mark.parametrize("name", ["tokenizers", "sentencepiece", "polib", "py3langid", "pyarrow"])
+def test_the_versions_of_the_libraries_that_read_are_in_the_key(tmp_path: Path, monkeypatch, fresh, name: str) -> None:
+    config = DataConfig(**two_files(tmp_path, 50))
+    known = {library: store_module.version_of(library) for library in store_module.LIBRARIES}
+    before = Corpus(config, tmp_path / "store")
+
+    def other(library: str) -> str:
+        if library == name:
+            raise PackageNotFoundError(library)
+        return known[library]
+
+    store_module.makers.cache_clear()
+    monkeypatch.setattr(store_module, "version", other)
+    assert store_module.version_of(name) == ""
+    assert Corpus(config, tmp_path / "store").key != before.key
 
 
 def test_a_moved_or_touched_file_is_the_same_data(tmp_path: Path) -> None:
@@ -401,6 +509,28 @@ def test_a_file_that_grows_while_it_is_read_is_told(tmp_path: Path) -> None:
         list(corpus.read())
 
 
+def test_what_does_not_fit_its_files_is_forgotten_so_that_beginning_again_works(
+    tmp_path: Path, bytewise: TokenizerPair
+) -> None:
+    """As if other code had read the files: the key is the same, and the number of pairs another."""
+    named = two_files(tmp_path, 50)
+    config = DataConfig(**named)
+    whole = Corpus(config, tmp_path / "whole")
+    examples = whole.examples(bytewise, 50)[0]
+    corpus = Corpus(config, tmp_path / "store")
+    folder = tmp_path / "store" / f"pairs-{corpus.key}"
+    shutil.copytree(tmp_path / "whole" / folder.name, folder)
+    fates = whole.selection.fates[:-1]
+    known = json.loads((folder / "selection.json").read_bytes()) | {"fates": blake2b(fates).hexdigest()}
+    (folder / "fates").write_bytes(fates)
+    (folder / "selection.json").write_text(json.dumps(known))
+    with pytest.raises(ValueError, match=r"a\.en: changed while it was read; begin again"):
+        corpus.examples(bytewise, 50)
+    assert not [*(tmp_path / "store").glob("pairs-*"), *(tmp_path / "store").glob("tokens-*")]
+    again = Corpus(config, tmp_path / "store").examples(bytewise, 50)[0]
+    assert [again[at] for at in range(len(again))] == [examples[at] for at in range(len(examples))]
+
+
 def test_a_tokenizer_learns_from_a_sample_of_a_large_corpus_and_says_so(
     tmp_path: Path, monkeypatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -414,6 +544,59 @@ def test_a_tokenizer_learns_from_a_sample_of_a_large_corpus_and_says_so(
     with caplog.at_level(logging.INFO, "headway"):
         corpus._learnt(BPEConfig(vocab_size=262))
     assert "learning from about 100 of the 950 pairs" in caplog.text
+
+
+# ---- what is validated on ----
+
+
+def validation_of(folder: Path, vocabularies: TokenizerPair, *entries: str, **data: object) -> training.Validation:
+    """Validation on a catalog with these entries."""
+    write(folder / "held.po", 'msgid ""', 'msgstr "Content-Type: text/plain; charset=UTF-8\\n"', "", *entries)
+    table = {
+        "data": {**two_files(folder, 20), "valid": str(folder / "held.po"), **data},
+        "tokenizer": {"kind": "bpe", "vocab_size": 260},
+        "model": "transformer-tiny",
+        "train": {"steps": 9, "schedule": {"kind": "inverse_sqrt", "peak": 1e-3, "warmup": 0.5}},
+    }
+    recipe = parse_recipe(table)
+    return training.Validation(Corpus(recipe.data, folder / "store"), vocabularies, recipe)
+
+
+def entry(source: str, target: str, flag: str = "") -> str:
+    return f'{flag}msgid "{source}"\nmsgstr "{target}"\n'
+
+
+FUZZY = "#, fuzzy\n"
+
+
+def test_what_files_to_validate_on_hold_without_a_pair_is_told(
+    tmp_path: Path, bytewise: TokenizerPair, caplog: pytest.LogCaptureFixture
+) -> None:
+    entries = [entry("a", "b"), entry("c", "d", FUZZY), entry("e", "f", FUZZY), entry("g", ""), entry("h" * 60, "i")]
+    found = validation_of(tmp_path, bytewise, *entries, max_len=50)
+    assert len(found.encoded) == 1
+    assert [record.getMessage().rsplit(": ", 1)[0] for record in caplog.records] == [
+        "validation loss: left out 2 of 5 pairs that hold a translation that their file marks as unsure",
+        "validation loss: left out 1 of 5 pairs that have no translation yet",
+        "validation loss: left out 1 of 5 pairs that have more than 50 tokens on a side",
+    ]
+
+
+def test_what_is_unfinished_is_not_blamed_on_its_length(tmp_path: Path, bytewise: TokenizerPair) -> None:
+    left = "no pair is left to validate on\n  left out "
+    with pytest.raises(ValueError, match=left) as told:
+        validation_of(tmp_path, bytewise, entry("a", "b", FUZZY), entry("c", "d", FUZZY))
+    assert "held.po: no pair is left" in str(told.value)
+    assert "left out 2 of 2 pairs that hold a translation that their file marks as unsure: line 5, msgid" in str(
+        told.value
+    )
+    assert str(told.value).endswith("\nName other files")
+    with pytest.raises(ValueError, match=left) as told:
+        validation_of(tmp_path, bytewise, entry("a", "b", FUZZY), entry("c" * 60, "d"), max_len=50)
+    assert "left out 1 of 2 pairs that have more than 50 tokens" in str(told.value)
+    assert str(told.value).endswith("\nName other files, or raise data.max_len")
+    with pytest.raises(ValueError, match="no pair is left to validate on\n  there is none in them\nName other files"):
+        validation_of(tmp_path, bytewise)
 
 
 # ---- runs ----

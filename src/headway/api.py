@@ -80,7 +80,7 @@ def translate_document(
 
     everything: finished translations as well; mark: what the model wrote, as to be reviewed; memory: files of
     translations to reuse; terms: a term list; by_sentence: None: in files of one language, whose texts are paragraphs,
-    but not in lines of text; name: what to call it, if not by its path; source_language, target_language: of the files,
+    but not in lines of text; name: what to call a stream, which may be empty; source_language, target_language: of the files,
     where these hold several that are the model's (`en-US`, `en-GB`); search: as in `Model.stream`. Raises ValueError
     with all faults of the files, before anything is translated.
     """
@@ -92,7 +92,7 @@ def translate_document(
     if remembered is not None and not len(remembered):
         told = "memory: %s: no finished translation from %s to %s is in it. Do the files name other languages?"
         log.warning(told, ", ".join(map(str, memory)), languages.source, languages.target)
-    with mapped(Path(path)) as data:
+    with mapped(Path(path), empty=name is not None) as data:
         document = read_document(data, name or str(path), languages.source, languages.target)
         number = sum(1 for _ in document.segments())  # faults are told now
         log.info("%s: %s texts", name or path, f"{number:,}")

@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import sys
+from collections import Counter
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -237,12 +238,10 @@ def translate(
         options |= {"source_language": source_language, "target_language": target_language}
         refuse_same([file, *(memory or []), *([terms] if terms else [])], out, report)
         with reported(report, file) as keep, output(out) as sink, whole_file(file) as path:
-            if file == "-" and not Path(path).stat().st_size:
-                return  # no line in, none out
             from headway import api
 
             loaded = api.load(model, device=device, dtype=dtype, threads=threads)
-            name = "standard input" if file == "-" else file
+            name = "standard input" if file == "-" else None
             found = api.translate_document(loaded, path, sink.write, name=name, **options, **search)
             keep(found)
         if not quiet:
@@ -432,20 +431,26 @@ def tokenizer_config(kind: str, table: dict[str, Any]) -> Any:
     return config
 
 
+CHUNK = 10_000
+"""Lines encoded at a time."""
+
+
 def vocabulary_text(tokenizer: Any, texts: list[str]) -> str:
     """How well a vocabulary fits texts, for a person."""
     from headway.text.tokenizer import UNK
 
-    rows = tokenizer.encode_batch(texts)
-    tokens, words = sum(map(len, rows)), sum(len(text.split()) for text in texts)
-    unknown, used = sum(row.count(UNK) for row in rows), {number for row in rows for number in row}
+    counts: Counter[int] = Counter()
+    for start in range(0, len(texts), CHUNK):
+        for row in tokenizer.encode_batch(texts[start : start + CHUNK]):
+            counts.update(row)
+    tokens, words = counts.total(), sum(len(text.split()) for text in texts)
     pieces = range(tokenizer.atom_ids.stop, tokenizer.vocab_size)
     longest = sorted(pieces, key=lambda number: (-len(tokenizer.piece_bytes(number)), number))[:8]
     told = {
         "characters per token": f"{sum(map(len, texts)) / max(1, tokens):.2f}",
         "tokens per word": f"{tokens / max(1, words):.2f}",
-        "unknown": f"{100 * unknown / max(1, tokens):.2f} % of {tokens:,} tokens",
-        "pieces in use": f"{len(used.intersection(pieces)):,} of {len(pieces):,}",
+        "unknown": f"{100 * counts[UNK] / max(1, tokens):.2f} % of {tokens:,} tokens",
+        "pieces in use": f"{len(counts.keys() & set(pieces)):,} of {len(pieces):,}",
         "longest pieces": " ".join(map(shown, map(tokenizer.piece, longest))),
     }
     return "\n".join(f"{name:22}{value}" for name, value in told.items())

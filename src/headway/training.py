@@ -5,6 +5,7 @@ import logging
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import asdict
 from hashlib import sha256
 from itertools import islice
@@ -323,18 +324,20 @@ class Validation:
     search on the first of them, without."""
 
     def __init__(self, data: Corpus, tokenizers: TokenizerPair, recipe: Recipe) -> None:
-        self.data, self.tokenizers, self.recipe, tally = data, tokenizers, recipe, Tally()
+        self.data, self.tokenizers, self.recipe, tally = data, tokenizers, recipe, deepcopy(data.valid_tally)
         self.longest = longest_source(recipe.model, recipe.search, recipe.data.max_len)
         self.pairs = [(plain(pair.source), plain(pair.target)) for pair in data.valid]
         rows = self._rows(tally, similar=data.similar)
-        for told in tally.words(len(self.pairs), recipe.data.max_len):
-            log.warning("validation loss: %s", told)
+        words = tally.words(len(self.pairs) + data.valid_tally.total, recipe.data.max_len)
         self.encoded = [(row.source, row.target) for row in rows if row is not None]
         self.with_more = any(data.valid_tags) or recipe.data.context > 0
         if not self.encoded:
             files = ", ".join(str(path) for part in data.valid_parts or data.parts for path in part.paths)
-            wrong = f"no pair is left to validate on: all have an empty side or more than {recipe.data.max_len} tokens"
-            raise ValueError(f"{files}: {wrong} (data.max_len). Name other files, or raise it")
+            told = "\n  ".join(["no pair is left to validate on", *(words or ["there is none in them"])])
+            remedy = ", or raise data.max_len" if "too_long" in tally.counts else ""
+            raise ValueError(f"{files}: {told}\nName other files{remedy}")
+        for told in words:
+            log.warning("validation loss: %s", told)
 
     def __call__(self, model: Any, step: int) -> dict[str, float]:
         logprobs = [value for line in score_ids(model, self.encoded) for value in line]

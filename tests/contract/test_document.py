@@ -4,13 +4,15 @@ a file, is tested here at once."""
 from __future__ import annotations
 
 import random
+import re
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from headway.formats.kinds import KINDS, read_document
-from headway.formats.segment import Document, Edit, Segment, splice
-from headway.text.codes import Code, Parts, codes, joined, plain
+from headway.formats.segment import Document, Edit, FormatError, Segment, splice
+from headway.text.codes import Code, Parts, codes, find_parts, joined, kinds_for, plain
 
 FILES = sorted(path for path in (Path(__file__).parents[1] / "formats" / "files").rglob("*") if path.is_file())
 
@@ -75,6 +77,64 @@ def test_writing_what_is_there_changes_no_byte(path: Path) -> None:
     kept = [segment for segment in made.segments() if existing(made, segment) is not None]
     targets = [existing(made, segment) or () for segment in kept]
     assert edited(made, kept, targets) == path.read_bytes()
+    found = [
+        find_parts(target, kinds_for(segment.flags, made.kind)) for segment, target in zip(kept, targets, strict=True)
+    ]
+    assert edited(made, kept, found) == path.read_bytes()  # as a model gives it, with the codes that are text
+
+
+@each_file
+def test_an_empty_translation_takes_nothing_away(path: Path) -> None:
+    """It is refused where a text would go, and changes nothing where the file holds none."""
+    if path.suffix == ".txt":
+        pytest.skip("a line of plain text may be empty")
+    made = document(path)
+    for segment in made.segments():
+        for target, mark in product([(), (" ",)], [True, False]):
+            if existing(made, segment) is None:
+                assert made.edits(segment, target, mark=mark) == []
+            else:
+                with pytest.raises(FormatError, match=rf"^{re.escape(path.name)}: line .*: the translation is empty"):
+                    made.edits(segment, target, mark=mark)
+
+
+VARIANTS = [
+    # What a file says, what is asked for, and whether they are the same: equal, or one the beginning of the other.
+    ("de", "de", True),
+    ("de-AT", "de", True),
+    ("de", "de-AT", True),
+    ("de-AT", "de-DE", False),
+    ("zh-CN", "zh-TW", False),
+    ("pt-PT", "pt-BR", False),
+    ("sr-Latn", "sr-Cyrl", False),
+    ("zh-Hant", "zh-Hant-TW", True),
+    ("den", "de", False),
+    ("DE_at", "de_AT.UTF-8", True),
+    ("de_DE@euro", "de-DE", True),
+    ("sr@latin", "sr-Latn", True),
+    ("sr_RS@latin", "sr-Latn-RS", True),
+    ("sr_RS@cyrillic", "sr@latin", False),
+    ("ca@valencia", "ca-valencia", True),
+]
+IN_LANGUAGES = {
+    "a.po": 'msgid ""\nmsgstr "Language: {}\\n"\n\nmsgid "a"\nmsgstr "b"\n',
+    "a.xlf": '<xliff version="1.2"><file source-language="en" target-language="{}"><body>'
+    '<trans-unit id="1"><source>a</source><target>b</target></trans-unit></body></file></xliff>',
+    "b.xlf": '<xliff version="2.0" srcLang="en" trgLang="{}"><file id="f"><unit id="u">'
+    "<segment><source>a</source><target>b</target></segment></unit></file></xliff>",
+    "a.tmx": '<tmx version="1.4"><header srclang="en"/><body><tu><tuv xml:lang="en"><seg>a</seg></tuv>'
+    '<tuv xml:lang="{}"><seg>b</seg></tuv></tu></body></tmx>',
+}
+
+
+@pytest.mark.parametrize("name", IN_LANGUAGES)
+@pytest.mark.parametrize(("told", "asked", "is_same"), VARIANTS)
+def test_the_same_languages_find_each_other_in_files_of_every_kind(
+    name: str, told: str, asked: str, is_same: bool
+) -> None:
+    for one, other in ((told, asked), (asked, told)):
+        made = read_document(IN_LANGUAGES[name].format(one).encode(), name, "en", other)
+        assert [segment.target for segment in made.segments() if segment.target] == [("b",)] * is_same
 
 
 @each_file

@@ -102,7 +102,8 @@ def write_xliff(paths: list[Path], texts: Texts) -> None:
     file = etree.SubElement(root, f"{{{space}}}file", original="a", datatype="plaintext", **languages)
     body = etree.SubElement(file, f"{{{space}}}body")
     for number, (source, target) in enumerate(texts):
-        unit = etree.SubElement(body, f"{{{space}}}trans-unit", id=f"u{number}")
+        kept = {LANG.replace("lang", "space"): "preserve"}  # line breaks of a text are meant
+        unit = etree.SubElement(body, f"{{{space}}}trans-unit", kept, id=f"u{number}")
         etree.SubElement(unit, f"{{{space}}}source").text = source
         etree.SubElement(unit, f"{{{space}}}target", state="final").text = target
     etree.ElementTree(root).write(str(paths[0]), encoding="UTF-8", xml_declaration=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 import sysconfig
 from collections.abc import Iterator
@@ -10,13 +11,15 @@ from xml.etree.ElementTree import Element
 
 import html5lib
 import pytest
+import webencodings
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
+from webencodings.labels import LABELS
 
-from headway.formats.html import HTML
+from headway.formats.html import HTML, encoding_of
 from headway.formats.segment import FormatError, Segment, splice
-from headway.text.codes import Code, Parts, codes, joined, plain
+from headway.text.codes import Code, Parts, codes, find_parts, joined, kinds_for, plain
 
 FILES = Path(__file__).parent / "files" / "html"
 INSTALLED = Path(sysconfig.get_paths()["purelib"])
@@ -219,6 +222,40 @@ def test_expressions_of_templates_are_kept_letter_by_letter() -> None:
     assert "Ö &gt; &lt;" in data
 
 
+SIGNS = [("{{", "}}"), ("{%", "%}"), ("{#", "#}"), ("<%", "%>")]
+
+
+@pytest.mark.parametrize("signs", SIGNS, ids="".join)
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<p>Open it with <code>{0}</code>.</p><p>Not lost.</p><p>Close it with <code>{1}</code>, please.</p>",
+        "<p>a {0} x</p><p>Middle <b>one</b></p><ul><li>y {1} b</ul>",
+        "<p>a {0} it's\n</p><h2>Middle</h2><td>it's {1} b",
+        '<p>a {0} "x</p>\n<P class="b">Middle</P>\n<p>"y {1} b</p>',
+        "<p>a {0} b <kbd>c</kbd> d {1} e</p>",
+        "<p>a {0} b<pre>c</pre>d {1} e</p>",
+        "<p>a {0} {0} b <br/><hr>c {1}</p>",
+    ],
+)
+def test_signs_of_a_template_language_that_are_text_swallow_no_block(page: str, signs: tuple[str, str]) -> None:
+    page = f"<!doctype html><body>{page.format(*signs)}"
+    assert text_of_segments(page) == text_of_tree(page)
+
+
+def test_signs_in_tags_of_their_own_swallow_no_word_between_them() -> None:
+    for opens, closes in (signs for signs in SIGNS if signs != ("{#", "#}")):  # a comment may have tags
+        page = f"<p>Write <b>{opens}</b> and <b>{closes}</b> around it</p>"
+        assert text_of_segments(page) == text_of_tree(page)
+
+
+@pytest.mark.parametrize("signs", SIGNS, ids="".join)
+def test_a_template_keeps_tags_in_its_quotes_and_tags_of_no_block(signs: tuple[str, str]) -> None:
+    for inside in ("a && b", 'x|c:"<p>None</p>"', "x|c:'<p>None</p>'", "<i>", "<p-x>", 'the "', "a\nb", "it's"):
+        kept = f"{signs[0]} {inside} {signs[1]}"
+        assert sources(f"<p>Hi {kept} you</p>") == [("Hi ", Code(kept, markup=True), " you")]
+
+
 def test_text_that_looks_like_a_template_does_not_become_one() -> None:
     data = written("<p>x</p>", ("a {{ b }} {% c %} {# d #} {e}",))
     assert re.search(rb"\{[{%#]", data) is None
@@ -234,6 +271,35 @@ def test_a_reference_that_nobody_knows_is_kept() -> None:
 def test_a_space_that_does_not_break_is_written_as_the_file_writes_it() -> None:
     assert written("<p>5&nbsp;m</p>", ("6\xa0m",)) == b"<p>6&nbsp;m</p>"
     assert written("<p>5\xa0m</p>", ("6\xa0m",)) == "<p>6\xa0m</p>".encode()
+
+
+class Watched(str):
+    """Counts how often all of it is looked through."""
+
+    looked = 0
+
+    def __contains__(self, part: object) -> bool:
+        Watched.looked += 1
+        return str.__contains__(self, part)  # type: ignore[arg-type]
+
+
+def test_how_the_file_writes_a_space_is_looked_up_once_however_many_texts_change() -> None:
+    made = HTML(b"<p>5&nbsp;m</p>" * 10_000, "a.html")
+    segments = list(made.segments())
+    text, *rest = made.page
+    made.__dict__["page"] = (Watched(text), *rest)
+    edits = [edit for segment in segments for edit in made.edits(segment, ("6\xa0m",), mark=False)]
+    assert {edit.data for edit in edits} == {b"6&nbsp;m"}
+    assert len(edits) == 10_000
+    assert 0 < Watched.looked <= 2  # for either character
+
+
+def test_a_text_in_which_only_codes_were_found_stays_as_it_is() -> None:
+    page = '<p>&quot;https://x.org/?a=1&b=2&quot;\n &copy; {{ x }} <a href="?c&d">%s</a></p>'
+    (parts,) = sources(page)
+    found = find_parts(parts, kinds_for(frozenset({"c-format"}), "html"))
+    assert [code.raw for code in codes(found)] == ["https://x.org/?a=1&b=2", "{{ x }}", '<a href="?c&d">', "%s", "</a>"]
+    assert written(page, found) == page.encode()
 
 
 def test_a_character_that_the_encoding_lacks_becomes_a_reference() -> None:
@@ -259,6 +325,47 @@ def test_an_encoding_that_does_not_fit_is_refused_with_the_place(data: bytes, to
         read(data)
     assert told in str(caught.value)
     assert "onvert it to UTF-8" in str(caught.value)
+
+
+# What these bytes are in the indexes of the Encoding Standard of WHATWG (iconv agrees, by other names).
+LEGACY = [
+    ("shift_jis", b"\x87\x40\x87\x8a", "①㈱"),
+    ("x-sjis", b"\x87\x40\xfb\xfc", "①髙"),
+    ("windows-31j", b"\xed\x40\x87\x90", "纊≒"),  # spelt as NEC did, which nobody writes any more
+    ("gb2312", b"\xe9\x46", "镕"),
+    ("euc-kr", b"\x8c\x63", "똠"),
+    ("ks_c_5601-1987", b"\x8c\x63", "똠"),
+    ("big5", b"\x9d\xef\xa2\x7e", "嘅╭"),
+    ("TIS-620", b"\x80\x91", "€‘"),
+    ("iso-8859-1", b"\x80", "€"),
+    ("iso8859-9", b"\x80\xfd", "€ı"),
+]
+
+
+@pytest.mark.parametrize(("label", "raw", "text"), LEGACY, ids=lambda value: value if isinstance(value, str) else "")
+def test_a_label_means_what_it_means_to_browsers_and_other_bytes_stay(label: str, raw: bytes, text: str) -> None:
+    page = f"<meta charset={label}><p>".encode() + raw + b"</p><p>b</p><p>" + raw + b" c</p>"
+    assert sources(page) == [(text,), ("b",), (f"{text} c",)]
+    assert written(page, None, ("d",)) == page.replace(b"<p>b<", b"<p>d<")
+    again = written(page, None, (f"d {text[0]}",))
+    assert sources(again)[1] == (f"d {text[0]}",)
+    assert again.count(raw) >= 2
+
+
+def test_every_label_of_browsers_is_known_and_those_of_one_encoding_are_one() -> None:
+    """By the table of webencodings, which html5lib reads with."""
+    labels: dict[str, set[str]] = {}
+    for label, name in LABELS.items():
+        if name not in ("replacement", "iso-2022-jp"):  # these are refused
+            page = f'<meta charset="{label}">'.encode()
+            labels.setdefault(name, set()).add(codecs.lookup(encoding_of(page, page)[0]).name)
+    assert [name for name, found in labels.items() if len(found) != 1] == []
+    single = {
+        name: found.pop() for name, found in labels.items() if name.startswith(("iso", "win", "koi", "mac", "ibm"))
+    }
+    assert {name: webencodings.lookup(name).codec_info.name for name in single} == single
+    assert labels["utf-16le"] == labels["utf-16be"] == {"utf-8"}  # of a file that is read by bytes
+    assert labels["x-user-defined"] == {"cp1252"}
 
 
 def test_only_a_declaration_declares_the_encoding() -> None:
@@ -289,6 +396,7 @@ def test_cdata_is_text_in_xhtml_and_is_written_as_text() -> None:
     assert sources(page, "a.xhtml") == [("a 5 < 6 &amp; b",)]
     assert written(page, ("x < y",), name="a.xhtml") == b"<p>x &lt; y</p>"
     assert sources("<script/><p>a</p><title/>b", "a.xhtml") == [("a",), ("b",)]
+    assert sources("<script/><p>a</p><title/>b", "a.XHTML.gz") == [("a",), ("b",)]
 
 
 BOMB = '<!DOCTYPE html [\n<!ENTITY a "ha"><!ENTITY b SYSTEM "file:///etc/passwd"><!ENTITY c "&a;&a;">]>\n'

@@ -16,7 +16,7 @@ from mdit_py_plugins.footnote import footnote_plugin
 
 from headway.formats.markdown import Markdown
 from headway.formats.segment import FormatError, Segment, splice
-from headway.text.codes import Code, Parts, codes, joined, plain
+from headway.text.codes import Code, Parts, codes, find_parts, joined, plain
 
 FILES = sorted((Path(__file__).parent / "files" / "markdown").glob("*.md"))
 ROOT = Path(__file__).parents[2]
@@ -301,6 +301,17 @@ def test_a_wrapped_text_is_wrapped_again_with_its_prefix() -> None:
     assert structure(after) == structure(page)
 
 
+def test_a_text_in_which_only_codes_were_found_stays_as_it_is() -> None:
+    page = "See https://x.org/?a=1&amp;b=2\n&copy; {name}\n"
+    assert written(page, find_parts(sources(page)[0])) == page
+    assert len(codes(find_parts(sources(page)[0]))) == 2
+
+
+def test_an_empty_translation_does_not_empty_a_heading() -> None:
+    with pytest.raises(FormatError, match="line 1: the translation is empty"):
+        written("# H {#id}\n", ())
+
+
 def test_a_text_of_one_line_stays_on_one_line() -> None:
     assert written("one\n", "word " * 50 + "end") == "word " * 50 + "end\n"
 
@@ -351,7 +362,11 @@ def test_what_stays_outside_of_a_segment() -> None:
     "kept",
     [
         "---\nt: x\n---\n",
+        "--- \n# c\nt: |\n  One.\n \n  Two.\nlist:\n \n- a\n\n...\n",
+        '---\n\n"t": x\n---\n',
+        '---\n{\n  "t": 1\n}\n---\n',
         "+++\nt = 'x'\n+++\n",
+        "+++\n[t]\nx = 1\n+++\n",
         "    code\n",
         "```{note}\nx\n```\n",
         "[a]: b 'c'\n",
@@ -366,6 +381,10 @@ def test_what_is_not_translated(kept: str) -> None:
 def test_rules_around_text_are_no_front_matter() -> None:
     assert sources("---\n\ntext\n\n---\nmore\n") == [("text",), ("more",)]
     assert sources("---\ntext\n---\nmore\n") == [("text",), ("more",)]
+    for begins in ("# Title", "[Home](x) | [Docs](y)", '"Quote": he said.', "Note: read it.\n\n# Title", "{{ toc }}"):
+        page = f"---\n{begins}\n\nHello world.\n\n---\n\nMore.\n"
+        assert [visible(parts) for parts in sources(page)] == [text for text in texts(page) if text != "{{ toc }}"]
+        assert ("Hello world.",) in sources(page)
 
 
 def test_math_is_kept_only_where_it_is_math() -> None:

@@ -13,7 +13,7 @@ from lxml import etree
 
 from headway.formats.segment import FormatError, Segment, splice
 from headway.formats.tmx import TMX
-from headway.text.codes import Code, Parts, codes
+from headway.text.codes import Code, Parts, codes, find_parts
 
 FILES = sorted((Path(__file__).parent / "files" / "tmx").iterdir())
 LANG = "{http://www.w3.org/XML/1998/namespace}lang"
@@ -177,6 +177,7 @@ def test_notes_contexts_and_states_are_read() -> None:
         ("de-DE", ["de", "de-de"], "de-de"),
         ("de-AT", ["de-DE"], None),
         ("zh-TW", ["zh-CN"], None),
+        ("sr_RS.UTF-8@latin", ["sr-Latn", "sr-Cyrl"], "sr-Latn"),
         ("de", ["den"], None),
         ("zh-Hant-TW", ["zh-Hant", "zh-Hans"], "zh-Hant"),
     ],
@@ -236,6 +237,33 @@ def changed(body: str, new: str, *, mark: bool) -> str:
     made, (segment,) = read(body)
     edits = made.edits(segment, (new,) if new else (), mark=mark)
     return b"".join(splice(made.data, edits)).decode().partition("<body>\n")[2].partition("\n</body>")[0]
+
+
+def test_many_faults_are_told_up_to_a_limit() -> None:
+    with pytest.raises(FormatError) as caught:
+        read("<tu>\n<tuv><seg>a</seg></tuv></tu>" * 90)
+    assert caught.value.faults == [
+        f"line {number}: <tuv> names no language. Give it an xml:lang" for number in range(3, 23)
+    ]
+
+
+def test_line_breaks_in_a_text_are_significant() -> None:
+    """By TMX 1.4b, `<seg>`: all spacing and line-breaking characters in it are."""
+    for spelt in ("a\n  b", "a&#10;  b"):
+        assert [one.source for one in read(tu(en=spelt))[1]] == [("a\n  b",)]
+
+
+def test_a_text_in_which_only_codes_were_found_stays_as_it_is() -> None:
+    made, (segment,) = read(tu(en="a", de="&quot;https://x.org/?a=1&amp;b=2&quot; <![CDATA[&]]> {name}"))
+    found = find_parts(segment.target or ())
+    assert [code.raw for code in codes(found)] == ["https://x.org/?a=1&b=2", "{name}"]
+    assert made.edits(segment, found, mark=False) == []
+
+
+def test_an_empty_translation_takes_nothing_away() -> None:
+    for mark in (True, False):
+        with pytest.raises(FormatError, match=r"a\.tmx: line 2: the translation is empty"):
+            changed(tu(en="a", de="b"), "", mark=mark)
 
 
 def test_a_missing_text_is_set_as_the_source_is() -> None:

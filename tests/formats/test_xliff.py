@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from lxml import etree
 
 from headway.formats.segment import FormatError, Segment, splice
 from headway.formats.xliff import XLIFF
-from headway.text.codes import Parts, codes
+from headway.text.codes import Parts, codes, find_parts
 
 FILES = sorted((Path(__file__).parent / "files" / "xliff").iterdir())
 CODES = {"bpt", "ept", "it", "ph", "x", "bx", "ex", "cp", "sc", "ec", "sm", "em"}
@@ -87,8 +89,9 @@ def changed(made: XLIFF, new: str, *, mark: bool) -> str:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_segments_are_those_that_lxml_counts(path: Path) -> None:
-    found = [(text(one.source), text(one.target)) for one in XLIFF(path.read_bytes(), path.name, "en", "de").segments()]
-    assert found == pairs(root_of(path.read_bytes()))
+    data = path.read_bytes()
+    found = [(text(one.source) or "", text(one.target)) for one in XLIFF(data, path.name, "en", "de").segments()]
+    assert spaced(found, data) == spaced(pairs(root_of(data)), data)
     assert found
 
 
@@ -293,6 +296,22 @@ def test_files_for_other_languages_and_units_without_text_are_counted() -> None:
     assert len(list(made.segments())) == 5
 
 
+@pytest.mark.parametrize("made", [one, two])
+def test_a_file_for_another_variant_of_the_language_is_left_alone_and_counted(made: Callable[..., XLIFF]) -> None:
+    attribute = made("").version.languages[1]
+    body = {one: '<trans-unit id="u">{}</trans-unit>', two: "<segment>{}</segment>"}[made].format("<source>a</source>")
+    for told, asked, is_read in [
+        ("zh-CN", "zh-TW", 0),
+        ("pt-PT", "pt-BR", 0),
+        ("sr-Latn", "sr-Cyrl", 0),
+        ("de", "de-AT", 1),
+    ]:
+        found = made(body, f' {attribute}="{told}"')
+        found.target = asked
+        assert len(list(found.segments())) == is_read
+        assert list(found.skipped.counts) == ([] if is_read else [f"{attribute} is {told}, not {asked}"])
+
+
 @pytest.mark.parametrize(
     ("old", "marked", "unmarked"),
     [
@@ -329,7 +348,14 @@ def test_marks_of_1_2_replace_the_state_in_place(old: str, marked: str, unmarked
 @pytest.mark.parametrize(
     ("old", "marked", "unmarked"),
     [
-        ("{}>", ' state="translated" subState="headway:machine">', ">"),
+        # A segment that does not say is initial, and a sub-state goes with the state that it refines: both by 2.1.
+        ("{}>", ' state="translated" subState="headway:machine">', ' state="translated">'),
+        (
+            '{} state="initial" subState="acme:raw">',
+            ' state="translated" subState="headway:machine">',
+            ' state="translated">',
+        ),
+        ('{} subState="acme:raw">', ' subState="headway:machine" state="translated">', ' state="translated">'),
         ('{} state="initial">', ' state="translated" subState="headway:machine">', ' state="translated">'),
         (
             "{} id='1' state='reviewed' subState='my:x' >",
@@ -351,6 +377,107 @@ def test_marks_of_2_x_are_a_state_and_a_sub_state(old: str, marked: str, unmarke
         assert changed(two(expected), "c", mark=mark) == expected
         (segment,) = two(expected).segments()
         assert segment.state == ("unsure" if mark else "done")
+
+
+@pytest.mark.parametrize("mark", [True, False])
+@pytest.mark.parametrize("state", ["new", "needs-review-translation", "translated"])
+def test_an_empty_translation_of_a_guess_takes_nothing_away(state: str, mark: bool) -> None:
+    made = one(f'<trans-unit id="1"><source>a</source><target state="{state}">b</target></trans-unit>')
+    with pytest.raises(FormatError, match=r"a\.xlf: line 2, unit 1: the translation is empty"):
+        changed(made, "", mark=mark)
+    segment = '<segment state="initial"><source>a</source>{}</segment>'
+    with pytest.raises(FormatError, match="line 2, unit u, segment 1: the translation is empty"):
+        changed(two(segment.format("<target>b</target>")), " ", mark=mark)
+    for none in ("", "<target/>"):
+        assert changed(two(segment.format(none)), "", mark=mark) == segment.format(none)
+
+
+SM, EM = '<sm id="1" translate="no"/>', '<em startRef="1"/>'
+ENDLESS = '<sm translate="no"> has no end in its segment, whose rest is kept as it is'
+
+
+@pytest.mark.parametrize(
+    ("shown", "told"),
+    [
+        (f"[{SM}Acme Moon{EM}] is good", False),
+        (f"The [<pc id='2'>][{SM}A &amp; <ph id='3'/>{EM}][</pc>]!", False),
+        (f"a [{SM}b <![CDATA[<c>]]> {EM}]d", False),
+        (f"[{SM}a{EM}] b [<sm id='5' translate='no'/>c<em startRef='5'/>]", False),
+        (f"[{SM}a <sm id='5' type='comment'/>b<em startRef='5'/>{EM}] c", False),
+        # It ends in another element than it begins in: the texts are kept one by one.
+        (f"a [<pc id='2'>]b [{SM}][c][<!--d-->][</pc>][ <![CDATA[e]]>&#65;][{EM}] f", False),
+        (f"a [{SM}][b ][<pc id='2'>][c][{EM}] d[</pc>] e", False),
+        (f"[<pc id='2'>][{SM}][a][</pc>][{EM}] b [{SM}c{EM}] d", False),
+        # It does not end here.
+        (f"a [{SM}][b ][<em startRef='2'/>][ c]", True),
+        # It protects nothing.
+        ("[<sm id='1' type='comment'/>]a[<em startRef='1'/>] b", False),
+    ],
+)
+def test_text_that_an_annotation_protects_is_a_code(shown: str, told: bool) -> None:
+    """By XLIFF 2.1, Translate Annotation: from `<sm>` to `<em>` it is what `<mrk>` is. In brackets: codes."""
+    spelt = re.sub(r"(?<!CDATA)\[(?!CDATA)|\](?!\]|>)", "", shown)
+    made = two(f"<segment><source>{spelt}</source><target>{spelt}</target></segment>")
+    (segment,) = made.segments()
+    assert "".join(part if isinstance(part, str) else f"[{part.raw}]" for part in segment.source) == shown
+    assert segment.target == segment.source
+    assert made.skipped.places == ({ENDLESS: ["line 2, unit u, segment 1"]} if told else {})
+    assert made.edits(segment, segment.source, mark=False) == []
+    written = root_of(b"".join(splice(made.data, made.edits(segment, (*segment.source, " neu"), mark=False))))
+    before, after = (written.find(f".//{{*}}{name}") for name in ("source", "target"))
+    assert seen(after) == f"{seen(before)} neu"
+
+
+WRAPPED = "<source>This option is only\n\t  used<x id='1'/>\r\n  when\n\n you print.</source>"
+
+
+@pytest.mark.parametrize(
+    ("file", "unit", "source", "is_kept"),
+    [
+        ("", "", "", False),
+        (' xml:space="default"', "", "", False),
+        (' xml:space="preserve"', "", "", True),
+        ("", ' xml:space="preserve"', "", True),
+        ("", "", ' xml:space="preserve"', True),
+        (' xml:space="preserve"', ' xml:space="default"', "", False),
+        (' xml:space="preserve"', "", ' xml:space="default"', False),
+    ],
+)
+def test_white_space_around_a_line_break_is_one_space_unless_it_is_preserved(
+    file: str, unit: str, source: str, is_kept: bool
+) -> None:
+    """By XML 1.0, 2.10 White Space Handling; `normalize-space` is XPath's."""
+    body = f"<trans-unit id='1'{unit}>{WRAPPED.replace('<source>', f'<source{source}>')}</trans-unit>"
+    made = one(body, file)
+    (segment,) = made.segments()
+    root = root_of(made.data)
+    assert text(segment.source) == (
+        root.xpath("string(//source)") if is_kept else root.xpath("normalize-space(//source)")
+    )
+    made = two(f"<segment>{WRAPPED.replace('<source>', f'<source{source}>').replace('x id', 'ph id')}</segment>")
+    assert text(next(made.segments()).source) == (
+        text(segment.source) if source and is_kept else "This option is only used when you print."
+    )
+
+
+def test_a_translation_that_stands_there_over_several_lines_stays_so() -> None:
+    body = "<trans-unit id='1'>\n<source>a\n b</source>\n<target>ä\n  <![CDATA[ö]]> https://x.org/?a&amp;b</target></trans-unit>"
+    made = one(body)
+    (segment,) = made.segments()
+    assert segment.target == ("ä ö https://x.org/?a&b",)
+    assert made.edits(segment, find_parts(segment.target), mark=False) == []
+    assert made.edits(segment, ("ä  ö https://x.org/?a&b",), mark=False) != []
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_a_line_break_that_is_meant_is_a_reference_and_is_written_as_one(encoding: str) -> None:
+    body = "<trans-unit id='1'>\n<source>a \n &#10; b&#xA;c\n</source></trans-unit>"
+    made = XLIFF(one(body).data.decode().encode(encoding), "a.xlf", "en", "de")
+    (segment,) = made.segments()
+    assert segment.source == ("a \n b\nc ",)
+    data = b"".join(splice(made.data, made.edits(segment, ("ä\n\nb \n",), mark=False)))
+    assert root_of(data).find(".//target").text == "ä\n\nb \n"
+    assert [one.target for one in XLIFF(data, "a.xlf").segments()] == [("ä\n\nb \n",)]
 
 
 def test_the_target_language_is_added_where_the_file_lacks_it() -> None:
@@ -424,6 +551,20 @@ def test_faults_are_told_with_their_lines_all_at_once(made: XLIFF, told: list[st
     assert all(line.startswith("a.xlf: line ") for line in str(caught.value).splitlines())
 
 
+@pytest.mark.parametrize(
+    "made",
+    [
+        one('<trans-unit id="1"><source>a</source></trans-unit>\n' * 90),
+        two('<segment id="1"><source>a</source></segment>\n' * 90),
+    ],
+)
+def test_many_faults_are_told_up_to_a_limit(made: XLIFF) -> None:
+    with pytest.raises(FormatError) as caught:
+        list(made.segments())
+    assert len(caught.value.faults) == 20
+    assert [fault.partition(",")[0] for fault in caught.value.faults] == [f"line {3 + number}" for number in range(20)]
+
+
 TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cc", "Cn"], include_characters="\n\t\r"), max_size=12)
 
 
@@ -446,6 +587,16 @@ CONTENT = st.lists(FLAT | st.lists(FLAT, max_size=3).map("".join).map("<pc id='a
 TARGET = st.sampled_from(["", "\n<target/>"]) | CONTENT.map("<target>{}</target>".format)
 
 
+PRESERVE = ' xml:space="preserve"'
+
+
+def spaced(found: list[tuple[str, str | None]], data: bytes) -> list[tuple[str, str | None]]:
+    """As lxml reads them, where the file preserves white space; else with one for each run of white space."""
+    if PRESERVE.strip().encode() in data.replace(b"\0", b""):
+        return found
+    return [tuple(some and re.sub("[ \t\n]+", " ", some) for some in pair) for pair in found]  # type: ignore[misc]
+
+
 @st.composite
 def files(draw: st.DrawFn) -> bytes:
     version, prefix = draw(st.sampled_from([("1.2", "trans-unit"), ("2.0", "unit")])), draw(st.sampled_from(["", "x:"]))
@@ -457,7 +608,8 @@ def files(draw: st.DrawFn) -> bytes:
     if prefix:  # every element has it
         body = body.replace("<", "<x:").replace("<x:/", "</x:").replace("<x:!", "<!")
     space = f"xmlns{':x' if prefix else ''}='urn:oasis:names:tc:xliff:document:{version[0]}'"
-    root = f"<{prefix}xliff version='{version[0]}' srcLang='en' {space}><{prefix}file source-language='en'>"
+    told = draw(st.sampled_from([PRESERVE, ""]))
+    root = f"<{prefix}xliff version='{version[0]}' srcLang='en' {space}><{prefix}file source-language='en'{told}>"
     return f"{root}{body}</{prefix}file></{prefix}xliff>".encode(
         draw(st.sampled_from(["utf-8", "utf-16", "utf-8-sig"]))
     )
@@ -468,7 +620,9 @@ def files(draw: st.DrawFn) -> bytes:
 def test_any_file_is_read_as_lxml_reads_it_and_written_so_that_it_reads_it(data: bytes, new: str) -> None:
     made = XLIFF(data, "a.xlf", "en", "de")
     found = list(made.segments())
-    assert [(text(one.source), text(one.target)) for one in found] == pairs(root_of(data))
+    assert spaced([(text(one.source) or "", text(one.target)) for one in found], data) == spaced(
+        pairs(root_of(data)), data
+    )
     same = (edit for one in found if one.target is not None for edit in made.edits(one, one.target, mark=False))
     assert b"".join(splice(data, same)) == data
     for mark in (False, True):
@@ -476,4 +630,4 @@ def test_any_file_is_read_as_lxml_reads_it_and_written_so_that_it_reads_it(data:
         edits = [edit for one in found for edit in made.edits(one, ("x", *codes(one.source), new), mark=mark)]
         after = root_of(b"".join(splice(data, edits)))
         assert [pair[1] for pair in pairs(after)] == ["x" + new] * len(found)
-        assert [pair[0] for pair in pairs(after)] == [text(one.source) for one in found]
+        assert [pair[0] for pair in pairs(after)] == [pair[0] for pair in pairs(root_of(data))]

@@ -4,7 +4,7 @@ Nothing is drawn from a generator that runs on: the batch at (epoch, position) i
 comes there (tests/test_batch.py holds both against each other). Sizes are in tokens, as in section 5.1 of the paper.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -175,11 +175,23 @@ Resample = Callable[[int, list[int], tuple[int, ...]], list[int]]
 """(0 for a source or 1 for a target, its ids, a key for drawing) to the ids of the same text, cut into other pieces."""
 
 
+def occurrences(plan: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """For each place in these batches, how often its example came before: 0 for the first time."""
+    every = np.concatenate(plan)
+    order = np.argsort(every, kind="stable")
+    ranked, places = every[order], np.arange(len(every))
+    first = np.maximum.accumulate(np.where(np.diff(ranked, prepend=ranked[:1]) != 0, places, 0))
+    found = np.empty(len(every), np.uint32)
+    found[order] = places - first
+    return np.split(found, np.cumsum([len(batch) for batch in plan])[:-1])
+
+
 class Loader:
     """Endless batches of examples, from any place on. Raises ValueError for no examples, or one above the budget.
 
     weights: how often an epoch has the examples of each corpus. resample: subword sampling; its key is (seed, epoch,
-    example, side). Batches are planned by the stored lengths: a batch whose sides grow is above the budget by as much.
+    example, side), and where an epoch has an example again, how often it had it before. Batches are planned by the
+    stored lengths: a batch whose sides grow is above the budget by as much.
     """
 
     def __init__(
@@ -197,6 +209,7 @@ class Loader:
         self.weights = weights if weights is not None and set(weights) != {1.0} else None
         self._lengths = examples.lengths()
         self._planned: tuple[int, list[np.ndarray]] | None = None  # of a large corpus, a plan takes seconds
+        self._counted: tuple[int, list[np.ndarray]] | None = None
         self.padding = padding_share(self.plan(0), *self._lengths)
 
     def plan(self, epoch: int) -> list[np.ndarray]:
@@ -211,14 +224,23 @@ class Loader:
             self._planned = epoch, batches(*self._lengths, **sizes, chosen=chosen, place=place)
         return self._planned[1]
 
-    def batch(self, epoch: int, indices: Iterable[int]) -> Batch:
+    def seen(self, epoch: int, position: int) -> Sequence[int]:
+        """How often the epoch had each example of a batch before."""
+        if self.resample is None or self.weights is None:
+            return [0] * len(self.plan(epoch)[position])
+        if self._counted is None or self._counted[0] != epoch:
+            self._counted = epoch, occurrences(self.plan(epoch))
+        return self._counted[1][position].tolist()
+
+    def batch(self, epoch: int, position: int) -> Batch:
+        """The batch at a place of the plan."""
         rows = []
-        for index in map(int, indices):
+        for index, seen in zip(self.plan(epoch)[position].tolist(), self.seen(epoch, position), strict=True):
             row = self.examples[index]
             if self.resample is not None:
-                key = (self.seed, epoch, index)
-                source = self.resample(0, list(row.source), (*key, 0))
-                target = self.resample(1, list(row.target), (*key, 1))
+                key, again = (self.seed, epoch, index), (seen,) if seen else ()
+                source = self.resample(0, list(row.source), (*key, 0, *again))
+                target = self.resample(1, list(row.target), (*key, 1, *again))
                 row = row._replace(source=source, target=target)
             rows.append(row)
         return collate(rows)
@@ -233,5 +255,5 @@ class Loader:
                     "the data or train.batch_tokens changed since this run began"
                 )
             for at in range(position, len(plan)):
-                yield epoch, at, self.batch(epoch, plan[at])
+                yield epoch, at, self.batch(epoch, at)
             epoch, position = epoch + 1, 0

@@ -36,27 +36,33 @@ ALIKE = [{"bs", "hr", "sr"}, {"no", "nb", "nn", "da"}, {"zh", "wuu", "yue"}, {"i
 """Languages that an identifier takes for each other."""
 
 SCRIPTS = {
-    "Arabic": "ar ary arz fa ks ku prs ps sd ug ur",
-    "Armenian": "hy",
-    "Bengali": "as bn",
-    "Cyrillic": "az ba be bg bs cv kk ky mk mn os ru sr tg tk tt uk uz",
-    "Devanagari": "bh gom hi kok mai mr ne sa",
-    "Ethiopic": "am ti",
-    "Georgian": "ka",
+    "Arabic": "ar arb ary arz azb bal ckb fa glk ks ku lrc mzn pbt pes pnb prs ps sd sdh skr ug ur uzs",
+    "Armenian": "hy hyw",
+    "Bengali": "as bn bpy",
+    "Cyrillic": """ab ady alt av az ba be bg bs bxr ce crh cu cv inh kbd kk krc kum kv ky lez mdf mhr mk mn mrj myv
+        nog os ru rue sah sh sr tg tk tt tyv udm uk uz xal""",
+    "Devanagari": "anp awa bho doi gom hi hne kok ks mag mai mr mwr ne new pi raj sa sd",
+    "Ethiopic": "am gez ti tig",
+    "Georgian": "ka xmf",
     "Greek": "el grc",
     "Gujarati": "gu",
     "Gurmukhi": "pa",
-    "Han": "ja ko wuu yue zh",
+    "Han": "gan hsn ja ko lzh wuu yue zh",
     "Hangul": "ko",
-    "Hebrew": "hbo he yi",
+    "Hebrew": "hbo he lad yi",
     "Hiragana": "ja",
-    "Kannada": "kn",
+    "Kannada": "kn tcy",
     "Katakana": "ja",
     "Khmer": "km",
     "Lao": "lo",
-    "Latin": "az bs ku kk mn sr tg tk tt uz",
+    "Latin": """aa ace af ak an ast ay az bar bcl bi bm br bs ca ceb ch co crh cs csb cy da de dsb ee en eo es et eu
+        ext fi fil fj fo fon fr frr fur fuv fy ga gcf gcr gd gl gn gsw gug guw gv ha haw hil ho hr hsb ht hu hz ia id
+        ie ig ik ilo io is it jv kab kg ki kik kj kk kl ku kw la lad lb lg li lij lmo ln lt ltg lu lus lv mg mh mi min
+        mn ms mt na nap nb nd nds ng nl nn no nr nso nv ny oc om pag pam pap pcm pl pms pt qu rm rn ro rw sc scn sco
+        se sg sh sk sl sm sn so sq sr ss st su sv sw szl tet tg tk tl tn to tpi tr ts tt tw ty uz ve vec vi vo wa war
+        wo xh yo za zu""",
     "Malayalam": "ml",
-    "Myanmar": "my",
+    "Myanmar": "mnw my shn",
     "Oriya": "or",
     "Sinhala": "si",
     "Tamil": "ta",
@@ -65,7 +71,7 @@ SCRIPTS = {
     "Thai": "th",
     "Tibetan": "bo dz",
 }
-"""Script to the languages that are written in it. All others are written in Latin letters."""
+"""Script to the languages that are written in it. Of a language that is not here, any letter may be one."""
 
 LETTER = regex.compile(r"\p{L}")
 WORD = regex.compile(r"[\p{L}\p{N}]")
@@ -76,10 +82,15 @@ SPACE = regex.compile(r"\s+")
 BYTE = bytes(range(128, 192))
 LATER = "".join(sorted(set(BYTE.decode("latin-1")) | set(BYTE.decode("cp1252", errors="ignore"))))
 """What the second and later bytes of a character in UTF-8 look like to a program that takes them for one each."""
+USUAL = "\xa0\xad‘’‚‹›“”„«»–—…•†‡™"
+"""Those of LATER that stand behind a capital letter in running text too, as in `“AMANHÃ”` and `IRMÃ…`."""
 MOJIBAKE = regex.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffd]"  # control characters; what could not be decoded
-    rf"|[ÂÃ][{LATER}]|â[\x80-\x9f€‚„†ˆ‰Š][{LATER}]|ï»¿"
-    rf"|(?:[Ä-ß][{LATER}]|[à-ï][{LATER}]{{2}}|[ð-ô][{LATER}]{{3}}){{2}}"  # one alone may be `Spaß“`
+    rf"|[ÂÃ](?![{USUAL}])[{LATER}]|â[\x80-\x9f€‚„†ˆ‰Š][{LATER}]|ï»¿"
+    rf"|(?<=\p{{Ll}})[ÂÃ][{USUAL}]|(?<!\p{{L}})[ÂÃ](?:[\xa0«]|[{USUAL}](?=\p{{Ll}}))"  # `grÃ–ÃŸer`, `Ã„ndern`
+    rf"|(?:[ÂÃ](?!\xa0)[{USUAL}]\p{{L}}.*){{2}}"  # `GRÃ–SSE Ã„NDERN`
+    rf"|(?:[Â-ß][{LATER}]|[à-ï][{LATER}]{{2}}|[ð-ô][{LATER}]{{3}}){{2}}",  # one alone may be `Spaß“`
+    regex.DOTALL,
 )
 
 
@@ -227,8 +238,8 @@ def columns(text: str) -> int:
 @cache
 def letters(language: str) -> regex.Pattern[str]:
     """A letter (or its mark) of one of the scripts of a language; any letter for a language that is not known."""
-    scripts = [script for script, languages in SCRIPTS.items() if language in languages.split()] or ["Latin"]
-    known = "".join(rf"\p{{Script_Extensions={script}}}" for script in scripts) if language else r"\p{L}"
+    scripts = [script for script, languages in SCRIPTS.items() if language in languages.split()]
+    known = "".join(rf"\p{{Script_Extensions={script}}}" for script in scripts) or r"\p{L}\p{M}"
     return regex.compile(rf"[[{known}\p{{Mn}}]&&[\p{{L}}\p{{M}}]]", regex.V1)
 
 

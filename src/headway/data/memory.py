@@ -32,9 +32,12 @@ from headway.text.codes import (
     Code,
     Part,
     Parts,
+    Side,
+    codes,
     differences,
     find_parts,
     guess_marker,
+    identity,
     joined,
     plain,
     without_accelerator,
@@ -44,6 +47,7 @@ from headway.text.segment import CODE, UNSPACED_LETTERS
 SCORES = {
     "context": 101,  # the same parts, in the context that was asked for
     "same": 100,  # the same parts
+    "form": 99,  # the same parts, but of the translations that there are none is of the plural form asked for
     "codes": 99,  # the same text with other codes, which are put into the translation
     "numbers": 98,  # the same but for numbers, which are put into the translation
     "similar": 97,  # any other, at most
@@ -187,12 +191,18 @@ class Memory:
     def _match(self, wanted: Parts, context: str, source: Parts, target: Target, equal: bool, similar: int) -> Match:
         """What one translation is worth; equal: the sources are, but for codes and numbers; similar: their score."""
         if source == wanted:
+            if plural_form(context) not in ("", plural_form(target.context)) and not self._agreed(source):
+                return Match(SCORES["form"], source, target.parts, target.place, adapted=True)
             score = SCORES["context" if context and context == target.context else "same"]
             return Match(score, source, target.parts, target.place, exact=True)
         if equal and (made := adapted(source, target.parts, wanted)):
             score = SCORES["codes" if plain(source, CODE) == plain(wanted, CODE) else "numbers"]
             return Match(score, source, made, target.place, adapted=True)
         return Match(min(similar, SCORES["similar"]), source, target.parts, target.place)
+
+    def _agreed(self, source: Parts) -> bool:
+        """Is there one translation of a source, and no other?"""
+        return len({target.parts for target in self._targets[self._sources[source]].values()}) == 1
 
     def _similar(self, words: Sequence[str], min_score: int) -> Iterator[tuple[int, int]]:
         """The sources that are `min_score` percent like these words, by number, each with its score up to 100."""
@@ -238,7 +248,14 @@ def units_of(path: Path, source: str | None, target: str | None, skipped: Counte
                 bare, letter = without_accelerator(unit.source, marker)
                 if letter:
                     yield unit._replace(source=bare, target=without_accelerator(unit.target, marker)[0])
-        skipped.update(document.skipped.counts)
+        known = document.skipped
+        skipped.update({reason: count for reason, count in known.counts.items() if reason not in known.notes})
+
+
+def plural_form(context: str) -> str:
+    """Which of several forms of a catalog this is; "" where it is none."""
+    last = context.rpartition(" ")[2]
+    return last if last.startswith("msgstr[") else ""
 
 
 def split(parts: Parts) -> list[str]:
@@ -259,24 +276,21 @@ def adapted(source: Parts, target: Parts, wanted: Parts) -> Parts | None:
     """
     if list(map(type, source)) != list(map(type, wanted)):
         return None
-    swap: dict[Code, Code] = {}
-    for old, new in zip(source, wanted, strict=True):
-        if (
-            isinstance(old, Code)
-            and isinstance(new, Code)
-            and (old.side != new.side or swap.setdefault(old, new) != new)
-        ):
+    swap: dict[tuple[str, Side], Code] = {}
+    for old, new in zip(codes(source), codes(wanted), strict=True):
+        if old.side != new.side or swap.setdefault(identity(old), new) != new:
             return None
     changed = renumbered(source, target, wanted)
     if changed is None or len(set(swap.values())) != len(swap):
         return None
     made = joined(respelt(part, swap, changed) for part in target)
-    return None if differences(wanted, made) else made
+    strange = {code for code in codes(made) if code.markup} - {*codes(wanted)}  # markup of the memory's own file
+    return None if strange or differences(wanted, made) else made
 
 
-def respelt(part: Part, swap: dict[Code, Code], changed: dict[str, str]) -> Part:
+def respelt(part: Part, swap: dict[tuple[str, Side], Code], changed: dict[str, str]) -> Part:
     if isinstance(part, Code):
-        return swap.get(part, part)
+        return swap.get(identity(part), part)
     return NUMBER.sub(lambda number: changed.get(number[0], number[0]), part)
 
 

@@ -28,7 +28,7 @@ from headway.data.encode import Encoder, is_empty
 from headway.data.memory import Memory
 from headway.data.pair import Pair
 from headway.data.readers import Part, corpora_of, find_parts, kept_out, valid_of
-from headway.data.store import FORMAT, Build, Digests, Row, key_of, locked, stored
+from headway.data.store import FORMAT, Build, Digests, Row, key_of, locked, makers, stored
 from headway.data.tally import Tally
 from headway.text.codes import Code, Parts, plain
 from headway.text.context import preceding
@@ -60,7 +60,7 @@ class Selection(NamedTuple):
     @property
     def seen(self) -> int:
         """All that could have been trained on: what was kept, and what was left out."""
-        return self.fates.count(KEPT) + sum(self.tally.counts.values())
+        return self.fates.count(KEPT) + self.tally.total
 
 
 class Corpus:
@@ -74,11 +74,11 @@ class Corpus:
         self.parts, self.valid_parts, self.test_parts = all_parts(named)
         paths = [path for part in (*self.parts, *self.valid_parts, *self.test_parts) for path in part.paths]
         self.files = Digests(paths, folder)
-        reading = [(part.corpus, part.kind, part.config.model_dump(include=set(READING))) for part in self.parts]
         holdout = None if self.valid_parts else (config.holdout_share, config.holdout_most)
+        reading, apart = reading_of(self.parts), reading_of([*self.valid_parts, *self.test_parts])
         settings = {"format": FORMAT, "reading": reading, "holdout": holdout, "clean": config.clean.model_dump()}
         settings |= {"context": config.context} if config.context else {}
-        self.key = key_of([self.files.found, settings])
+        self.key = key_of([self.files.found, settings, apart, makers()])
         self.used = {f"pairs-{self.key}"}
         names = [f"{number} {path.name}" for number, path in enumerate(paths)]
         self.fingerprint = {"files": dict(zip(names, self.files.found, strict=True)), "settings": key_of(settings)}
@@ -98,12 +98,22 @@ class Corpus:
         assert found is not None
         return found
 
-    @cached_property
+    @property
     def valid(self) -> list[Pair]:
         """The pairs to validate on, those that are empty or too long among them."""
+        return self._validated[0]
+
+    @property
+    def valid_tally(self) -> Tally:
+        """What the files to validate on hold without giving a pair."""
+        return self._validated[1]
+
+    @cached_property
+    def _validated(self) -> tuple[list[Pair], Tally]:
+        tally = Tally()
         if not self.valid_parts:
-            return self.selection.valid
-        return [pair for part in self.valid_parts for pair in self._in_context(part)]
+            return self.selection.valid, tally
+        return [pair for part in self.valid_parts for pair in self._in_context(part, tally)], tally
 
     def _select(self, folder: Path) -> None:
         """Read all files and write what becomes of each pair. Raises ValueError with the faults of all of them."""
@@ -127,8 +137,11 @@ class Corpus:
                 hashes.flush()
                 every = np.memmap(hashes, np.uint8, "r") if hashes.tell() else np.zeros(0, np.uint8)
                 self._hold_out(fates, every.reshape(-1, 16))
-        valid = [as_json(pair) for _, pair, fate in self.read(bytes(fates)) if fate == HELD]
-        known = {"fates": blake2b(fates).hexdigest(), "rules": rules, "tally": asdict(tally), "valid": valid}
+        valid = [pair for _, pair, fate in self.read(bytes(fates)) if fate == HELD]
+        if valid and self.config.clean.overlap != "none":
+            self._leave_out(fates, tally, valid)
+        told = {"rules": rules, "tally": asdict(tally), "valid": [as_json(pair) for pair in valid]}
+        known = {"fates": blake2b(fates).hexdigest(), **told}
         write_files(
             folder,
             {"fates": lambda path: path.write_bytes(fates), SELECTION: lambda path: write_json(path, known)},
@@ -137,8 +150,18 @@ class Corpus:
     def _cleaner(self) -> Cleaner:
         """What leaves pairs out by [data.clean]. Raises ValueError with its faults."""
         languages = [(corpus.source_language, corpus.target_language) for corpus in self.corpora]
-        held_out = (pair for part in (*self.valid_parts, *self.test_parts) for pair in part.read(Tally()))
+        held_out = (pair for part in (*self.valid_parts, *self.test_parts) for pair in part.texts())
         return Cleaner(self.config.clean, languages, held_out)
+
+    def _leave_out(self, fates: bytearray, tally: Tally, valid: Sequence[Pair]) -> None:
+        """What overlaps with the pairs that are held out. Those are chosen by their sources as they are spelt, and
+        `overlap` compares more loosely."""
+        cleaner = Cleaner(CleanConfig(overlap=self.config.clean.overlap), held_out=valid)
+        left_out = EMPTY + [*RULES].index("overlap")
+        for at, (number, pair, fate) in enumerate(self.read(bytes(fates))):
+            if fate == KEPT and cleaner.reason(pair) == "overlap":
+                tally.add("overlap", self.place(number, pair))
+                fates[at] = left_out
 
     def _hold_out(self, fates: bytearray, hashes: np.ndarray) -> None:
         every = np.frombuffer(fates, np.uint8)
@@ -155,18 +178,24 @@ class Corpus:
         """Every pair with the number of its part and its fate. Raises ValueError where files changed meanwhile."""
         left = iter(self.selection.fates if fates is None else fates)
         for number, part in enumerate(self.parts):
-            for pair in self._in_context(part):
+            for pair in self._in_context(part, Tally()):
                 if (fate := next(left, None)) is None:
-                    raise ValueError(f"{part.paths[0]}: changed while it was read; begin again")
+                    raise self._changed(part)
                 yield number, pair, fate
         if next(left, None) is not None:
-            raise ValueError(f"{self.parts[-1].paths[0]}: changed while it was read; begin again")
+            raise self._changed(self.parts[-1])
 
-    def _in_context(self, part: Part) -> Iterator[Pair]:
+    def _changed(self, part: Part) -> ValueError:
+        """The fault, after forgetting what was decided and encoded before, so that the next start reads anew."""
+        for name in self.used:
+            shutil.rmtree(self.folder / name, ignore_errors=True)
+        return ValueError(f"{part.paths[0]}: changed while it was read; begin again")
+
+    def _in_context(self, part: Part, tally: Tally) -> Iterator[Pair]:
         """The pairs of a part, each with the sources before it, whatever becomes of those."""
         if not (num := self.config.context):
-            return part.read(Tally())
-        pairs = preceding(part.read(Tally()), num, lambda pair: plain(pair.source))
+            return part.read(tally)
+        pairs = preceding(part.read(tally), num, lambda pair: plain(pair.source))
         return (pair._replace(context=before) for pair, before in pairs)
 
     # ---- pieces and tokens ----
@@ -214,9 +243,9 @@ class Corpus:
         size = max(tokenizer.vocab_size for tokenizer in tokenizers)
         build = Build(key, "uint16" if size <= 1 << 16 else "uint32", self._rows(self.encoder(tokenizers, max_len)))
         seen, left = self.selection.seen, self.selection.tally  # before the lock: both take it
+        self.used.add(f"tokens-{key}")
         with locked(self.folder):
             shards, more = stored(self.folder / f"tokens-{key}", build)
-            self.used.add(f"tokens-{key}")
         corpora = [part.corpus for part in self.parts]
         examples = Examples(shards, lambda part, number: self.parts[part].place(number), corpora)
         return examples, left.words(seen) + more.words(seen, max_len)
@@ -268,6 +297,11 @@ class Corpus:
         if not self.valid_parts:
             return [corpus.tags for corpus in self.corpora]
         return [self.corpora[0].tags if self.config.valid_tags is None else self.config.valid_tags]
+
+
+def reading_of(parts: Sequence[Part]) -> list[Any]:
+    """How the pairs of these are read, as JSON data."""
+    return [(part.corpus, part.kind, part.config.model_dump(include=set(READING))) for part in parts]
 
 
 def all_parts(named: Mapping[str, Sequence[CorpusConfig]]) -> list[list[Part]]:

@@ -13,10 +13,10 @@ import re
 import tempfile
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import takewhile
+from itertools import groupby, takewhile
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from shutil import copyfileobj
@@ -43,7 +43,8 @@ from headway.text.codes import joined, plain
 class Part:
     """A part of a corpus that is read in one go: a file of both sides, or two files side by side.
 
-    corpus: which of the recipe's, from 0; label: what to put before a place in it, empty where there is one part only.
+    corpus: which of the recipe's, from 0; label: what to put before a place in it, empty where there is one part only;
+    whole: give texts without a finished translation too, with an empty side, besides counting them.
     """
 
     corpus: int
@@ -51,10 +52,19 @@ class Part:
     paths: tuple[Path, ...]
     config: CorpusConfig
     label: str = ""
+    whole: bool = False
 
     def read(self, tally: Tally) -> Iterator[Pair]:
         """All pairs; what gives none goes into the tally. Raises ValueError with every fault of the files."""
         return READERS[self.kind](self, tally)
+
+    def texts(self) -> Iterator[Pair]:
+        """All that the files hold in the source language, and what is known of its translations: a side that is
+        missing, or that the file marks as unsure, is empty. For what must be known and is not trained on."""
+        # A translation into another language than the one asked for has a source as well. (TMX needs to be asked.)
+        asked = {} if self.kind == "tmx" else {"target_language": None}
+        part = replace(self, config=self.config.model_copy(update=asked), whole=True)
+        return part.read(Tally())
 
     def place(self, number: int, place: str = "") -> str:
         """Where a pair stands, for people."""
@@ -212,12 +222,16 @@ def made(part: Part, number: int, source: str, target: str, place: str = "") -> 
 def join_pieces(text: str) -> str:
     """The text that SentencePiece's pieces, with spaces between them, stand for: `▁` begins a word, and `<0xE3>` is a
     byte."""
-    whole = re.sub(r"(?:<0x[0-9A-F]{2}>)+", _bytes, text.replace(" ", ""))
-    return whole.replace("\u2581", " ").removeprefix(" ")
+    runs = groupby(filter(None, text.split(" ")), lambda piece: BYTE.fullmatch(piece) is not None)
+    whole = "".join(_bytes(run) if are_bytes else "".join(run).replace("\u2581", " ") for are_bytes, run in runs)
+    return whole if BYTE.match(text.lstrip(" ")) else whole.removeprefix(" ")
 
 
-def _bytes(run: re.Match[str]) -> str:
-    return bytes.fromhex(re.sub("<0x|>", "", run[0])).decode(errors="replace")
+BYTE = re.compile("<0x([0-9A-F]{2})>")
+
+
+def _bytes(run: Iterable[str]) -> str:
+    return bytes.fromhex(BYTE.sub(r"\1", "".join(run))).decode(errors="replace")
 
 
 def read_table(part: Part, tally: Tally) -> Iterator[Pair]:
@@ -347,17 +361,18 @@ def read_parquet(part: Part, tally: Tally) -> Iterator[Pair]:
 
 
 @contextmanager
-def mapped(path: Path) -> Iterator[Buffer]:
-    """The bytes of a file as a map; those of a .gz unpacked into a temporary file. Raises ValueError for none, and for
-    an archive or image, whatever its name."""
+def mapped(path: Path, *, empty: bool = False) -> Iterator[Buffer]:
+    """The bytes of a file as a map; those of a .gz unpacked into a temporary file. Raises ValueError for an archive or
+    image, whatever its name, and for no bytes, unless it may be `empty`."""
     with opened(path) as stream, tempfile.TemporaryFile() as unpacked:
         if path.suffix == ".gz":
             copyfileobj(stream, unpacked)
             unpacked.flush()
         file = unpacked if path.suffix == ".gz" else stream
-        if not file.seek(0, 2):
+        size = file.seek(0, 2)
+        if not size and not empty:
             raise ValueError(f"{path}: is empty. Was it written to the end, and is it the right file?")
-        data = mmap(file.fileno(), 0, access=ACCESS_READ)
+        data = mmap(file.fileno(), 0, access=ACCESS_READ) if size else b""
         if (told := kind_of_bytes(data[:HEAD])) not in (None, UTF16):  # which XML and HTML may well be
             raise ValueError(f"{path}: {told}")
     yield data  # outside, so that what goes wrong in the work is not told of this file
@@ -385,8 +400,9 @@ def read_document(part: Part, tally: Tally) -> Iterator[Pair]:
         for number, segment in enumerate(document.segments(), 1):
             if reason := why_not(segment):
                 tally.add(reason, part.place(number, segment.place))
-            else:
-                yield Pair(segment.source, segment.target or (), part.corpus, number, segment.place)
+            if not reason or part.whole:
+                target = () if reason else segment.target or ()
+                yield Pair(segment.source, target, part.corpus, number, segment.place)
         tally.take(document.skipped, part.label)
 
 
@@ -414,9 +430,13 @@ def read_cues(part: Part, tally: Tally) -> Iterator[Pair]:
             yield Pair(cue.segment.source, other.source, part.corpus, number + 1, cue.segment.place)
         else:
             tally.add("unmatched", f"{part.paths[0]}: {cue.segment.place}")
+            if part.whole:
+                yield Pair(cue.segment.source, (), part.corpus, number + 1, cue.segment.place)
     for number, cue in enumerate(theirs):
         if number not in taken:
             tally.add("unmatched", f"{part.paths[1]}: {cue.segment.place}")
+            if part.whole:
+                yield Pair((), cue.segment.source, part.corpus, number + 1, cue.segment.place)
 
 
 def together(cue: Cue, others: list[Cue]) -> list[int]:
@@ -470,10 +490,10 @@ def read_mo(part: Part, tally: Tally) -> Iterator[Pair]:
             number += 1
             source = entry.msgid_plural if several and (form != one or len(several) == 1) else entry.msgid
             place = f'msgid "{entry.msgid[:40]}"' + (f", form {form}" if several else "")
-            if other or not target:
-                tally.add(other or "untranslated", part.place(number, place))
-            elif not faults.told:
-                yield Pair(joined([source]), (target,), part.corpus, number, place)
+            if left := other or ("" if target else "untranslated"):
+                tally.add(left, part.place(number, place))
+            if not faults.told and (not left or part.whole):
+                yield Pair(joined([source]), joined([target]), part.corpus, number, place)
     faults.tell()
 
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from hashlib import blake2b
 
-from headway.text.codes import Code, Part, Parts, joined
+from headway.text.codes import Code, Part, Parts, codes, joined
 
 WORD = re.compile(r"[^\W_](?:[\w.'-]*[^\W_])?")
 MOST = 3
@@ -19,8 +19,9 @@ MOST = 3
 Span = tuple[int, int]
 
 
-def sprinkle(source: Parts, target: Parts, share: float, salt: int) -> tuple[Parts, Parts]:
-    """The pair with codes in it, if it has none of its own and its salt falls into the share."""
+def sprinkle(source: Parts, target: Parts, share: float, salt: int, most: int) -> tuple[Parts, Parts]:
+    """The pair with codes in it, if it has none of its own and its salt falls into the share. most: the placeholders
+    that there are; a pair that would get more codes stays as it is, since the model would read them as text."""
     draw = draws(salt)
     if next(draw) >= share or len(source) != 1 or len(target) != 1:
         return source, target
@@ -34,7 +35,8 @@ def sprinkle(source: Parts, target: Parts, share: float, salt: int) -> tuple[Par
     if not edits or next(draw) < 0.2:
         before, behind = OUTSIDE[int(next(draw) * len(OUTSIDE))]
         sides = [*before, *sides[0], *behind], [*before, *sides[1], *behind]
-    return joined(sides[0]), joined(sides[1])
+    made = joined(sides[0]), joined(sides[1])
+    return made if len(codes(made[0])) <= most else (source, target)
 
 
 OUTSIDE: list[tuple[list[Code], list[Code]]] = [

@@ -4,7 +4,8 @@
     STORE/pairs-KEY/         what reading, cleaning and holding out decided (`headway.data.prepare`), and a tokenizer
     STORE/tokens-KEY/        manifest.json and shards: token ids of both sides, where rows end, and where pairs stand
 
-A key is a hash of everything that the content depends on, files' contents too, so a store is never wrong, only absent.
+A key is a hash of everything that the content depends on, files' contents and what reads them too, so a store is never
+wrong, only absent.
 A shard is written, flushed and renamed before the manifest names it with its checksum: a build that is killed goes on
 after the last whole shard. The twin is the in-memory shard of `pack`: tests/test_store.py holds both together.
 """
@@ -20,7 +21,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import asdict
-from functools import partial
+from functools import cache, partial
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -197,6 +199,27 @@ def key_of(facts: Any) -> str:
     """A short hash of JSON data."""
     text = json.dumps(facts, sort_keys=True, ensure_ascii=False)
     return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=12).hexdigest()
+
+
+@cache
+def makers() -> list[str]:
+    """What decides, besides files and settings, what they give: a hash of our own code that reads and encodes them, and
+    the versions of the libraries that it does it with; "" for one that is not there."""
+    code = hashlib.blake2b(digest_size=12)
+    for room in ("data", "formats", "text"):
+        for path in sorted((Path(__file__).parents[1] / room).glob("*.py")):
+            code.update(f"{room}/{path.name}\0".encode() + path.read_bytes() + b"\0")
+    return [code.hexdigest(), *map(version_of, LIBRARIES)]
+
+
+LIBRARIES = "tokenizers", "sentencepiece", "polib", "py3langid", "pyarrow", "regex"
+
+
+def version_of(library: str) -> str:
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return ""
 
 
 class Digests:

@@ -20,12 +20,24 @@ REASONS = {
 document skips has words of its own."""
 
 
+def told(reason: str, max_len: int = 0) -> str:
+    """A reason as words behind "pairs that"."""
+    return REASONS.get(reason, f"their file could not give: {reason}").replace("{max_len}", str(max_len))
+
+
 @dataclass
 class Tally:
-    """How often each reason occurred, and where first."""
+    """How often each reason occurred, and where first. notes: how often something is to be told of pairs that are not
+    left out for it, its places among the others."""
 
     counts: dict[str, int] = field(default_factory=dict)
     places: dict[str, list[str]] = field(default_factory=dict)
+    notes: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def total(self) -> int:
+        """All that is left out."""
+        return sum(self.counts.values())
 
     def add(self, reason: str, place: str) -> None:
         """One thing that is left out. place: `line 5`, with its file where there are several."""
@@ -34,20 +46,31 @@ class Tally:
             shown.append(place)
 
     def take(self, skipped: Skipped, label: str) -> None:
-        """What a document gave no segment for. label: to put before its places."""
+        """What a document gave no segment for, and its notes. label: to put before its places."""
         for reason, count in skipped.counts.items():
-            self.counts[reason] = self.counts.get(reason, 0) + count
+            counts = self.notes if reason in skipped.notes else self.counts
+            counts[reason] = counts.get(reason, 0) + count
             shown = self.places.setdefault(reason, [])
             shown += [label + place for place in skipped.places[reason]][: SHOWN - len(shown)]
 
     def words(self, total: int, max_len: int = 0) -> list[str]:
         """One sentence for each reason that occurred, with a few of its places. total: of what was seen."""
-        told = []
-        for reason, count in self.counts.items():
-            lines = [place.removeprefix("line ") for place in self.places[reason]]
-            plain = all(map(str.isdigit, lines))
-            named = f"lines {', '.join(lines)}" if plain else "; ".join(self.places[reason])
-            more = (", ..." if plain else "; ...") if count > len(lines) else ""
-            what = REASONS.get(reason, f"their file could not give: {reason}").replace("{max_len}", str(max_len))
-            told.append(f"left out {count:,} of {total:,} pairs that {what}: {named}{more}")
-        return told
+        left = [
+            f"left out {count:,} of {total:,} pairs that {told(reason, max_len)}: {self.where(reason, count)}"
+            for reason, count in self.counts.items()
+        ]
+        return left + self.noted(total)
+
+    def noted(self, total: int) -> list[str]:
+        """One sentence for each of the notes."""
+        return [
+            f"{reason}: in {count:,} of {total:,} pairs: {self.where(reason, count)}"
+            for reason, count in self.notes.items()
+        ]
+
+    def where(self, reason: str, count: int) -> str:
+        """The first places, for people; count: of all."""
+        lines = [place.removeprefix("line ") for place in self.places[reason]]
+        plain = all(map(str.isdigit, lines))
+        named = f"lines {', '.join(lines)}" if plain else "; ".join(self.places[reason])
+        return named + ((", ..." if plain else "; ...") if count > len(lines) else "")

@@ -479,18 +479,17 @@ def check(
     target_language: str | None = None,
     most: int | None = None,
     marker: str | None = None,
-    terms: Callable[[Parts, Parts], Iterable[Finding]] | None = None,
+    terms: Iterable[Finding] = (),
 ) -> list[Finding]:
     """What looks wrong with a translation, in the order of RULES; of an empty one, that it is empty.
 
     Languages (`de`, `pt-BR`) let some rules see more. most: greatest length in characters that the file allows. marker:
     what marks accelerators in the file (`&`); "" where nothing does, as on a page; None where it is not known, then
-    each text is judged alone. terms: gives further findings, such as those of a term list (`headway.documents.terms`),
-    of the rule "terms".
+    each text is judged alone. terms: further findings, of the rule "terms" (`headway.documents.terms`).
     """
     one, two = (re.split("[-_]", language or "")[0].lower() for language in (source_language, target_language))
     texts = Texts(source, target, one, two, most, marker)
     if none := [Finding("empty", "error", *said) for said in empty(texts)]:
         return none
     found = [Finding(name, rule.severity, *said) for name, rule in RULES.items() for said in rule.says(texts)]
-    return found + (list(terms(source, target)) if terms else [])
+    return [*found, *terms]

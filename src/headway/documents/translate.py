@@ -14,6 +14,7 @@ from typing import Literal
 
 from headway.data.memory import Match, Memory
 from headway.documents.qa import RULES, Finding, blanked, check
+from headway.documents.terms import Finding as TermFinding
 from headway.documents.terms import Terms
 from headway.evaluate.report import Example, Examples, Section, Share, Table
 from headway.evaluate.report import Text as Words
@@ -53,12 +54,14 @@ class Done:
     findings: Sequence[Finding] = ()
     offered: Sequence[Match] = ()
     confidence: float | None = None
+    terms: Sequence[TermFinding] = ()
 
 
 @dataclass
 class Report:
     """What became of a document: how many segments it has, how many were finished before or are not to be translated,
-    where the others are from, and those with findings or a match to look at."""
+    where the others are from, and those with findings or a match to look at; terms: how often each was kept and broken.
+    """
 
     segments: int = 0
     finished: int = 0
@@ -67,11 +70,14 @@ class Report:
     flagged: int = 0
     shown: list[Done] = field(default_factory=list)
     rules: dict[str, int] = field(default_factory=dict)
+    terms: dict[tuple[str, str], list[int]] = field(default_factory=dict)
 
     def add(self, done: Done) -> None:
         self.origins[done.origin] = self.origins.get(done.origin, 0) + 1
         for rule in {finding.rule for finding in done.findings}:
             self.rules[rule] = self.rules.get(rule, 0) + 1
+        for term in done.terms:
+            self.terms.setdefault((term.text.casefold(), term.demand.words()), [0, 0])[term.broken] += 1
         self.flagged += bool(done.findings or done.offered)
         if (done.findings or done.offered) and len(self.shown) < SHOWN:
             self.shown.append(done)
@@ -135,29 +141,28 @@ class Job:
                 one = next(made)
                 target, origin, faults = text.whole(one.parts), one.origin, one.faults
                 confidence = one.confidence if origin == "model" else None
-                pieces = one.matches if origin == "model" else ()
-                offered = offered or [match for match in pieces if match.score >= self.min_score]
+                known = [match for match in one.matches if match.score >= self.min_score and not match.usable]
+                offered = (offered or known) if origin == "model" else []
                 if segment.target and text.says(one.parts, Text.of(segment.target, text.kinds, marker)):
                     target = segment.target  # with its own white space and accelerator
-            source = find_parts(segment.source, text.kinds)
+            terms = self._terms(text, Text.of(target, text.kinds, marker)) if self.terms is not None and target else []
             findings = check(
-                source,
+                find_parts(segment.source, text.kinds),
                 find_parts(target, text.kinds),
                 source_language=document.source,
                 target_language=document.target,
                 most=segment.most,
                 marker=marker if document.bilingual else "",
-                terms=self._terms,
+                terms=broken(terms, moved=bool(text.letter)),
             )
             told = {finding.message for finding in findings if finding.rule != "model"}
             findings += [Finding("model", "warning", fault) for fault in faults if fault not in told]
-            yield Done(segment, target, origin, findings, offered, confidence)
+            yield Done(segment, target, origin, findings, offered, confidence, terms)
 
-    def _terms(self, source: Parts, target: Parts) -> Iterator[Finding]:
-        if self.terms is not None:
-            for found in self.terms.check(blanked(source), blanked(target)):
-                if found.broken:
-                    yield Finding("terms", "warning", found.words(), next(iter(found.target), None))
+    def _terms(self, source: Text, target: Text) -> list[TermFinding]:
+        """What became of the terms of a text, as they are read without accelerators."""
+        assert self.terms is not None
+        return self.terms.check(*(blanked(find_parts(text.parts, text.kinds)) for text in (source, target)))
 
     def _remembered(self, segment: Segment, text: Text) -> Match | None:
         """The memory's best for the text as it stands, or without the white space at its ends, which is put back."""
@@ -168,6 +173,15 @@ class Job:
             inner = self.memory.lookup(trimmed(segment.source), segment.context, min_score=self.min_score)
             found += [replace(one, target=joined((text.before, *one.target, text.behind))) for one in inner]
         return max(found, key=lambda match: match.score, default=None)
+
+
+def broken(terms: Sequence[TermFinding], *, moved: bool) -> list[Finding]:
+    """Those that are broken. moved: the text has more characters than the one they were found in."""
+    return [
+        Finding("terms", "warning", found.words(), None if moved else next(iter(found.target), None))
+        for found in terms
+        if found.broken
+    ]
 
 
 @dataclass(frozen=True)
@@ -233,6 +247,9 @@ def sections(report: Report, document: Document) -> list[Section]:
         made.append(Table("Not read as text", ["reason", "number", "first places"], skipped))
     if rules:
         made.append(Table("Findings", ["rule", "what should be", "segments", "share"], rules))
+    if report.terms:
+        terms = [[*term, *counts] for term, counts in sorted(report.terms.items(), key=lambda one: -one[1][1])]
+        made.append(Table("Terms", ["term", "what is asked", "kept", "broken"], terms))
     if rows:
         made.append(Examples("To look at", rows, (document.source, document.target)))
     if report.flagged > len(report.shown):

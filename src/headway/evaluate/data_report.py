@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from copy import deepcopy
 from heapq import heappush, heappushpop
-from itertools import islice
+from itertools import chain, islice
 from zlib import crc32
 
 import numpy as np
@@ -24,7 +24,7 @@ from headway.data.clean import RULES, Cleaner, Hashes, columns, digest
 from headway.data.encode import Encoder, Placed
 from headway.data.pair import Pair
 from headway.data.prepare import CHUNK, EMPTY, HELD, KEPT, Corpus
-from headway.data.tally import REASONS, Tally
+from headway.data.tally import told
 from headway.evaluate.report import Example, Examples, Histogram, Section, Share, Table, Text, shown
 from headway.strict import show
 from headway.text.codes import plain
@@ -61,6 +61,7 @@ class DataReport:
         self.chars, self.words, self.tokens = ([Counter[int](), Counter[int]()] for _ in range(3))
         self.ratios = [0] * (len(RATIOS) - 1)
         self.pieces = [np.zeros(one.vocab_size, np.int64) for one in tokenizers]
+        self.before = np.zeros(tokenizers.source.vocab_size, np.int64)  # pieces that stand before the sources
         self.lengths = array("I"), array("I")  # with the end token
         self.hashes, self.repeated = Hashes(), 0
         self.sample: list[tuple[int, int, Pair]] = []
@@ -80,24 +81,25 @@ class DataReport:
             self._encode(kept)
 
     def _encode(self, chunk: list[Placed]) -> None:
-        rows = self.encoder.rows(chunk, self.tally, self.data.place)
-        for (part, pair), row in zip(chunk, rows, strict=True):
-            if row is None:
+        encoded = self.encoder.encoded(chunk, self.tally, self.data.place)
+        for (part, pair), ids in zip(chunk, encoded, strict=True):
+            if ids is None:
                 self._example("too_long", part, pair)
                 continue
             self.kept[pair.corpus] += 1
-            texts, ids = (plain(pair.source), plain(pair.target)), (row.source, row.target)
-            for side in range(2):
-                self.chars[side][len(texts[side])] += 1
-                self.words[side][len(texts[side].split())] += 1
-                self.tokens[side][len(ids[side])] += 1
-                self.lengths[side].append(len(ids[side]) + 1)
+            texts = plain(pair.source), plain(pair.target)
+            for side, (text, own) in enumerate(zip(texts, (ids.source, ids.target), strict=True)):
+                self.chars[side][len(text)] += 1
+                self.words[side][len(text.split())] += 1
+                self.tokens[side][len(own)] += 1
+            self.lengths[0].append(len(ids.before) + len(ids.source) + 1)
+            self.lengths[1].append(len(ids.target) + 1)
             self.ratios[bisect_right(RATIOS, columns(texts[1]) / max(columns(texts[0]), 1)) - 1] += 1
             self.repeated += not self.hashes.add(digest(pair, "pair"))
             self._sample(pair)
-        for side, counts in enumerate(self.pieces):
-            ids = [number for row in rows if row is not None for number in (row.source, row.target)[side]]
-            counts += np.bincount(np.array(ids, np.int64), minlength=len(counts))
+        kept = [ids for ids in encoded if ids is not None]
+        for counts, texts in zip((self.before, *self.pieces), zip(*kept, strict=True), strict=False):
+            counts += np.bincount(np.fromiter(chain(*texts), np.int64), minlength=len(counts))
 
     def _example(self, reason: str, part: int, pair: Pair) -> None:
         shown = self.examples.setdefault(reason, [])
@@ -118,6 +120,8 @@ class DataReport:
         """The report; batch_tokens: as in train.batch_tokens, for the padding."""
         languages = self.corpora[0].source_language, self.corpora[0].target_language
         found: list[Section] = [self._fates(), self._validation(), self._corpora()]
+        if notes := self.tally.noted(sum(self.kept) + sum(self.held) + self.tally.total):
+            found.append(Text("Kept as it is", notes))
         if self.examples:
             found.append(
                 Examples("Left out: examples", [row for rows in self.examples.values() for row in rows], languages)
@@ -136,13 +140,12 @@ class DataReport:
         return [*found, Text("Suggestions", self._suggestions() or ["None."])]
 
     def _fates(self) -> Table:
-        told = {"kept": "are trained on", "held": "are held out to validate on"}
-        told |= {reason: words.format(max_len=self.encoder.max_len) for reason, words in REASONS.items()}
+        known = {"kept": "are trained on", "held": "are held out to validate on"}
         held = {"held": sum(self.held)} if any(self.held) else {}
         counts = {"kept": sum(self.kept), **held, **self.tally.counts}
         every = sum(counts.values())
         rows = [
-            [reason, told.get(reason, f"their file could not give: {reason}"), count, Share(count / max(every, 1))]
+            [reason, known.get(reason) or told(reason, self.encoder.max_len), count, Share(count / max(every, 1))]
             for reason, count in counts.items()
         ]
         return Table(
@@ -151,12 +154,15 @@ class DataReport:
 
     def _validation(self) -> Table:
         """What the loss is measured on, encoded as training does it."""
-        pairs, tally = self.data.valid, Tally()
+        pairs, tally = self.data.valid, deepcopy(self.data.valid_tally)
+        number = len(pairs) + tally.total
         encoder = Encoder(self.encoder.tokenizers, self.encoder.max_len, self.data.valid_tags)
         encoder.rows([(0, pair) for pair in pairs], tally, lambda _, pair: pair.place or f"line {pair.number}")
-        told = {reason: REASONS[reason].format(max_len=encoder.max_len) for reason in tally.counts}
-        rows = [[f"without those that {told[reason]}", -count] for reason, count in tally.counts.items()]
-        return Table("To validate on", ["", "pairs"], [["pairs", len(pairs)], *rows])
+        rows = [
+            [f"without those that {told(reason, encoder.max_len)}", -count] for reason, count in tally.counts.items()
+        ]
+        rows += [[note, None] for note in tally.noted(number)]
+        return Table("To validate on", ["", "pairs"], [["pairs", number], *rows])
 
     def _corpora(self) -> Table:
         columns = ["corpus", "pairs", "kept", "held out", "share kept", "weight", "from", "to", "tags"]
@@ -170,27 +176,18 @@ class DataReport:
         return Table("Corpora", columns, rows)
 
     def _vocabulary(self) -> Table:
-        """Of the training pairs. Tags are tokens too, control tokens are none."""
+        """Of the training pairs. What stands before the sources (tags, matches, context) is a row of its own; control
+        tokens are none."""
         columns = ["side", "tokens", "pieces", "used", "share", "unknown", "tokens a word", "characters a token"]
-        rows = []
+        rows: list[list[str | int | float | None]] = []
         for side, (name, counts) in enumerate(zip(SIDES, self.pieces, strict=True)):
-            total, size, used = int(counts.sum()), len(counts) - UNK - 1, int((counts[UNK + 1 :] > 0).sum())
             words, chars = (
                 sum(length * count for length, count in one[side].items()) for one in (self.words, self.chars)
             )
-            unknown = Share(int(counts[UNK]) / max(total, 1))
-            rows.append(
-                [
-                    name,
-                    total,
-                    size,
-                    used,
-                    Share(used / max(size, 1)),
-                    unknown,
-                    total / max(words, 1),
-                    chars / max(total, 1),
-                ]
-            )
+            total = int(counts.sum())
+            rows.append([name, *usage(counts), total / max(words, 1), chars / max(total, 1)])
+        if self.before.any():
+            rows.insert(1, ["before the source", *usage(self.before), None, None])
         return Table("Vocabulary", columns, rows)
 
     def _frequent(self) -> Table:
@@ -207,10 +204,10 @@ class DataReport:
         """A joint vocabulary is told once: a piece is used where either side uses it."""
         source, target = self.encoder.tokenizers
         if source is target:
-            told = [unused("both sides", source, self.pieces[0] + self.pieces[1])]
+            words = [unused("both sides", source, self.before + self.pieces[0] + self.pieces[1])]
         else:
-            told = [unused("source", source, self.pieces[0]), unused("target", target, self.pieces[1])]
-        return Text("Pieces that are never used", told)
+            words = [unused("source", source, self.before + self.pieces[0]), unused("target", target, self.pieces[1])]
+        return Text("Pieces that are never used", words)
 
     def _padding(self, batch_tokens: int) -> Table:
         source, target = (np.frombuffer(lengths, np.uint32).astype(np.int64) for lengths in self.lengths)
@@ -247,6 +244,12 @@ def trial_cleaner(corpora: Sequence[CorpusConfig]) -> Cleaner:
         return Cleaner(SUGGESTED, languages)
     except ValueError:
         return Cleaner(SUGGESTED.model_copy(update={"language": False}), languages)
+
+
+def usage(counts: np.ndarray) -> list[int | float]:
+    """Tokens, the pieces that there are, those that are used, their share, and that of unknown ones in the tokens."""
+    total, size, used = int(counts.sum()), len(counts) - UNK - 1, int((counts[UNK + 1 :] > 0).sum())
+    return [total, size, used, Share(used / max(size, 1)), Share(int(counts[UNK]) / max(total, 1))]
 
 
 def unused(name: str, tokenizer: Tokenizer, counts: np.ndarray) -> str:

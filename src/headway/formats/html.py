@@ -20,7 +20,7 @@ from html import unescape
 from typing import Literal, NamedTuple
 from xml.parsers import expat
 
-from headway.formats.segment import Document, Edit, FormatError, Segment, Skipped, one_line
+from headway.formats.segment import Document, Edit, FormatError, Segment, Skipped, as_text, one_line, unsaid
 from headway.text.codes import Code, Part, Parts, joined, plain
 
 
@@ -56,7 +56,21 @@ ENDED_BY = {
 
 SPACE = " \t\n\r\f"
 SPACES = re.compile(f"[{SPACE}]+")
-TEMPLATE = r"\{\{(?:(?!\{\{).)*?\}\}+|\{%(?:(?!\{%).)*?%\}|\{\#(?:(?!\{\#).)*?\#\}|<%(?:(?!<%).)*?%>"
+BLOCK = rf"</?(?i:{'|'.join(sorted(BLOCKS | KEPT))})(?![\w-])"
+TAG = rf"{BLOCK}|</[a-zA-Z]"
+
+
+def expression(opens: str, closes: str, stops: str) -> str:
+    """What a template language has between these signs. What stops it may be in it only within quotes: a page that
+    writes of such signs would lose all from one of them to the next."""
+    quoted = "|".join(rf"(?<!\w){quote}(?:(?!{closes})[^{quote}\n])*+{quote}" for quote in "\"'")
+    return rf"{opens}(?>{quoted}|(?!{opens}|{closes}|{stops}).)*+{closes}"
+
+
+TEMPLATE = "|".join(
+    expression(*signs)
+    for signs in ((r"\{\{", r"\}\}+", TAG), (r"\{%", r"%\}", TAG), (r"\{\#", r"\#\}", BLOCK), ("<%", "%>", TAG))
+)
 IN_TAG = r"\{\{[^\n{}]{0,400}\}\}|\{%[^\n%]{0,400}%\}|<\?[^\n?]{0,400}\?>"  # may hold quotes and >
 MARK = re.compile(
     rf"""
@@ -95,8 +109,45 @@ DECLARED = re.compile(
 COMMENT = re.compile(rb"<!--.*?-->", re.DOTALL)
 LINE_FEED = b"\n"
 SHOWN = 40
-LABELS = {"iso-8859-1": "cp1252", "latin1": "cp1252", "us-ascii": "cp1252", "ascii": "cp1252", "iso-8859-9": "cp1254"}
-"""What browsers take these names for; an encoding of 16 bits cannot be declared in a text that is read by bytes."""
+CODECS = {
+    "big5hkscs": "big5 cn-big5 csbig5 x-x-big5",
+    "cp1250": "x-cp1250",
+    "cp1251": "x-cp1251",
+    "cp1252": "ansi_x3.4-1968 ascii cp819 csisolatin1 ibm819 iso-8859-1 iso-ir-100 iso8859-1 iso88591 iso_8859-1 "
+    "iso_8859-1:1987 l1 latin1 us-ascii x-cp1252 x-user-defined",
+    "cp1253": "x-cp1253",
+    "cp1254": "csisolatin5 iso-8859-9 iso-ir-148 iso8859-9 iso88599 iso_8859-9 iso_8859-9:1989 l5 latin5 x-cp1254",
+    "cp1255": "x-cp1255",
+    "cp1256": "x-cp1256",
+    "cp1257": "x-cp1257",
+    "cp1258": "x-cp1258",
+    "cp874": "dos-874 iso-8859-11 iso8859-11 iso885911 tis-620 windows-874",
+    "cp932": "csshiftjis shift-jis shift_jis sjis windows-31j x-sjis",
+    "cp949": "cseuckr csksc56011987 euc-kr iso-ir-149 korean ks_c_5601-1987 ks_c_5601-1989 ksc5601 ksc_5601 "
+    "windows-949",
+    "euc_jp": "cseucpkdfmtjapanese x-euc-jp",
+    "gbk": "chinese csgb2312 csiso58gb231280 gb2312 gb_2312 gb_2312-80 iso-ir-58 x-gbk",
+    "iso8859-2": "iso88592",
+    "iso8859-3": "iso88593",
+    "iso8859-4": "iso88594",
+    "iso8859-5": "iso88595",
+    "iso8859-6": "csiso88596e csiso88596i iso-8859-6-e iso-8859-6-i iso88596",
+    "iso8859-7": "iso88597 sun_eu_greek",
+    "iso8859-8": "csiso88598e csiso88598i iso-8859-8-e iso-8859-8-i iso88598 logical visual",
+    "iso8859-10": "iso885910",
+    "iso8859-13": "iso885913",
+    "iso8859-14": "iso885914",
+    "iso8859-15": "csisolatin9 iso885915",
+    "koi8-r": "koi koi8",
+    "koi8-u": "koi8-ru",
+    "mac-cyrillic": "x-mac-cyrillic x-mac-ukrainian",
+    "mac-roman": "csmacintosh mac x-mac-roman",
+    "utf-8": "csunicode iso-10646-ucs-2 ucs-2 unicode unicode-1-1-utf-8 unicode11utf8 unicode20utf8 unicodefeff "
+    "unicodefffe utf-16 utf-16be utf-16le x-unicode20utf8",
+}
+"""What browsers take labels for (https://encoding.spec.whatwg.org/#names-and-labels), where Python takes them otherwise
+or does not know them; an encoding of 16 bits cannot be declared in a text that is read by bytes."""
+LABELS = {label: codec for codec, labels in CODECS.items() for label in labels.split()}
 BYTE_ORDER = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
@@ -132,9 +183,15 @@ class HTML(Document):
         """The text, its encoding, and how many bytes stand before it."""
         return decoded(bytes(self.data), self.name)
 
+    @cached_property
+    def escapes(self) -> tuple[dict[str, str], re.Pattern[str]]:
+        """How characters are written that would be markup, or that the file writes so; and where they are."""
+        table = ESCAPED | {char: name for char, name in AS_THE_FILE_DOES.items() if name in self.page[0]}
+        return table, re.compile("|".join(table).replace("{", r"\{(?=[{%#]|\Z)"))
+
     def segments(self) -> Iterator[Segment]:
         text, encoding, before = self.page
-        xml = self.name.lower().endswith(".xhtml") or text.startswith("<?xml")
+        xml = self.name.lower().removesuffix(".gz").endswith(".xhtml") or text.startswith("<?xml")
         places = Places(text, encoding, before)
         self.skipped = Skipped()
         for run in runs(text, xml, unclosed := []):
@@ -148,22 +205,21 @@ class HTML(Document):
             self.skipped.add(f"{begin} is never closed, and nothing behind it is translated", f"line {line}")
 
     def edits(self, segment: Segment, target: Parts, *, mark: bool) -> list[Edit]:
-        if joined(target) == segment.source:
+        target = as_text(target)
+        if target == segment.source:
             return []
+        if not plain(target).strip():
+            return unsaid(self, segment)
         if found := IMPOSSIBLE.search(plain(part for part in target if isinstance(part, str))):
             told = f"{segment.place}: U+{ord(found[0]):04X} cannot stand in HTML. Take it out of the translation"
             raise FormatError(self.name, [told])
-        text, encoding, _ = self.page
-        table = ESCAPED | {char: name for char, name in AS_THE_FILE_DOES.items() if name in text}
-        escape = re.compile("|".join(table).replace("{", r"\{(?=[{%#]|\Z)"))
+        table, escape = self.escapes
         written = "".join(
-            part.raw
-            if isinstance(part, Code) and part.markup
-            else escape.sub(lambda found: table[found[0]], SPACES.sub(" ", plain([part])))
-            for part in joined(target)
+            part.raw if isinstance(part, Code) else escape.sub(lambda found: table[found[0]], SPACES.sub(" ", part))
+            for part in target
         )
         start, end = segment.slot
-        return [Edit(start, end, written.strip(SPACE).encode(encoding, "xmlcharrefreplace"))]
+        return [Edit(start, end, written.strip(SPACE).encode(self.page[1], "xmlcharrefreplace"))]
 
 
 def marks(text: str, xml: bool) -> Iterator[Mark]:
@@ -380,7 +436,7 @@ def decoded(data: bytes, name: str, *, declares: bool = True) -> tuple[str, str,
     encoding, before, declared = encoding_of(data, data[:4096] if declares else b"")
     try:
         text = data[before:].decode(encoding)
-        served = text.encode(encoding) == data[before:]
+        served = stands(text, encoding, data[before:])
         # Edits are written one by one: an encoding in which bytes change what later ones mean will not do.
         served &= len("ああ".encode(encoding, "ignore")) == 2 * len("あ".encode(encoding, "ignore"))
     except UnicodeDecodeError as error:
@@ -397,6 +453,20 @@ def decoded(data: bytes, name: str, *, declares: bool = True) -> tuple[str, str,
     return text, encoding, before
 
 
+def stands(text: str, encoding: str, data: bytes) -> bool:
+    """Is each character where it would be if all of the text were written? Old encodings spell some in two ways, of
+    which one is written; as long as they are equally long, what is not edited may have the other."""
+    if text.encode(encoding) == data:
+        return True
+    at = 0
+    for char in text:
+        end = at + len(char.encode(encoding))
+        if data[at:end].decode(encoding, "replace") != char:
+            return False
+        at = end
+    return at == len(data)
+
+
 def encoding_of(data: bytes, head: bytes) -> tuple[str, int, bool]:
     """The encoding, the length of the byte order mark, and whether the file says so: by the mark, or in its head."""
     for mark, encoding in BYTE_ORDER.items():
@@ -406,4 +476,4 @@ def encoding_of(data: bytes, head: bytes) -> tuple[str, int, bool]:
     if not found:
         return "utf-8", 0, False
     label = (found[1] or found[2]).decode().lower()
-    return "utf-8" if label.startswith("utf-16") else LABELS.get(label, label), 0, True
+    return LABELS.get(label, label), 0, True

@@ -29,14 +29,19 @@ from mdit_py_plugins.footnote import footnote_plugin
 
 from headway.formats import html
 from headway.formats.html import SPACE, Piece, Places, decoded, paired, spread, trimmed
-from headway.formats.segment import Document, Edit, FormatError, Segment, Skipped
+from headway.formats.segment import Document, Edit, FormatError, Segment, Skipped, as_text, unsaid
 from headway.text.codes import Code, Part, Parts, joined, plain
 
 NEWLINE = re.compile(r"\r\n?|\n")
 BAR = re.compile(r"(?<!\\)\|")
 ONE_LINE = re.compile(r"[ \t]*[\n\r]\s*")
 SINGLE = re.compile(r"(?:(?<=[^ ])|\A) (?=[^ ]|\Z)")
-FRONT_MATTER = re.compile(r"(---|\+\+\+)[ \t]*\n(?=[\w\"'][^\n]*[:=]|[#\[{])(?:.*\n)*?(?:\1|\.\.\.)[ \t]*(?:\n|\Z)")
+FRONT_MATTER = re.compile(r"(---|\+\+\+)[ \t]*\n((?:.*\n)*?)(?:\1|\.\.\.)[ \t]*(?:\n|\Z)")
+NAMED = r"[\"']?\w[\w .-]*+[\"']?[ \t]*:(?=\s)"
+YAML = re.compile(rf"(?=(?:.*\n)*?{NAMED}|\{{\s*\")(?!(?:.*\n)*?[ \t]*\n(?!{NAMED}|[\s#}}\]]|- ).)")
+TOML = re.compile(r"[\w\"'][^\n]*[:=]|[#\[{]")
+"""What front matter is, and the first lines of a page between two rules are not: YAML has a key in one of its lines,
+and behind an empty line nothing that is none of its own."""
 BRACES = re.compile(rf"{html.TEMPLATE}|\{{[#.:][^{{}}\n]*\}}|\{{[\w:+-]+\}}(?=`)", re.DOTALL)
 """Expressions of template languages, attributes (`{#id}`), roles of MyST."""
 BOX = re.compile(r"\[[ xX]\](?=\s)|\[!\w+\](?:\n|\Z)")
@@ -129,7 +134,8 @@ class Markdown(Document):
     def parsed(self) -> tuple[list[Token], dict[str, Any]]:
         """The tokens of the file, and its definitions of links and footnotes."""
         text, env = NEWLINE.sub("\n", self.page[0]), {}
-        if matter := FRONT_MATTER.match(text):
+        matter = FRONT_MATTER.match(text)
+        if matter and (YAML if matter[1] == "---" else TOML).match(matter[2]):
             text = "\n" * matter[0].count("\n") + text[matter.end() :]
         return parser().parse(text, env), env
 
@@ -157,8 +163,10 @@ class Markdown(Document):
                 yield Segment(f"line {line}", parts(inner), slot=slot)
 
     def edits(self, segment: Segment, target: Parts, *, mark: bool) -> list[Edit]:
-        if joined(target) == segment.source:
+        if as_text(target) == segment.source:
             return []
+        if not plain(target).strip():
+            return unsaid(self, segment)
         slot: Slot = segment.slot
         target = tidy(target)
         if found := IMPOSSIBLE.search(plain(part for part in target if isinstance(part, str))):
@@ -166,7 +174,7 @@ class Markdown(Document):
             raise FormatError(self.name, [f"{segment.place}: {told}"])
         written = self.written(slot, target)
         if written is None:
-            told = "a translation that is empty, or whose codes no longer fit together, would not be read back. Mend it"
+            told = "a translation whose codes no longer fit together would not be read back. Mend it"
             raise FormatError(self.name, [f"{segment.place}: {told}"])
         newline = NEWLINE.search(self.page[0])
         written = written.replace("\n", (newline[0] if newline else "\n") + slot.prefix)
@@ -440,11 +448,6 @@ def parts(run: Sequence[Piece]) -> Parts:
 def in_frame(raw: str, frame: str) -> str:
     """In a cell, a bar is written with a backslash, whatever it is in."""
     return raw.replace("|", "\\|") if frame == CELL else raw
-
-
-def as_text(some: Parts) -> Parts:
-    """The parts with codes that are no markup as the text that they are."""
-    return joined(part if isinstance(part, str) or part.markup else part.raw for part in some)
 
 
 def tidy(target: Parts) -> Parts:

@@ -19,9 +19,18 @@ from functools import cached_property
 from gettext import c2py
 from hashlib import blake2b
 
-from headway.formats.segment import Buffer, Document, Edit, FormatError, Segment, Skipped, State
+from headway.formats.segment import (
+    Buffer,
+    Document,
+    Edit,
+    FormatError,
+    Segment,
+    Skipped,
+    State,
+    same_language,
+    unsaid,
+)
 from headway.text.codes import Parts, plain
-from headway.text.segment import language_code
 
 SPACE = " \t\r\v\f"
 BOM = codecs.BOM_UTF8
@@ -173,9 +182,11 @@ class PO(Document):
     def edits(self, segment: Segment, target: Parts, *, mark: bool) -> list[Edit]:
         slot: Slot = segment.slot
         text, before = plain(target), plain(segment.target or ())
+        if not text.strip():
+            return unsaid(self, segment)
         changed = [Edit(slot.start, slot.end, self.encoded(segment, text))] if text != before else []
         if mark:
-            return (self.marks(segment) if text else []) + changed
+            return self.marks(segment) + changed
         return [*slot.unmark, *changed] if changed else []
 
     def marks(self, segment: Segment) -> list[Edit]:
@@ -201,9 +212,9 @@ class PO(Document):
     def encoded(self, segment: Segment, text: str) -> bytes:
         """The quoted lines of a msgstr."""
         source, data, faults = plain(segment.source), b"", []
-        if text and text.startswith("\n") != source.startswith("\n"):
+        if text.startswith("\n") != source.startswith("\n"):
             faults.append("must begin with a line break where the msgid does, and only there")
-        if text and text.endswith("\n") != source.endswith("\n"):
+        if text.endswith("\n") != source.endswith("\n"):
             faults.append("must end with a line break where the msgid does, and only there")
         if "\0" in text:
             faults.append("U+0000 ends a text for gettext. Take it out")
@@ -393,7 +404,7 @@ def repeated(entry: Entry, seen: dict[bytes, int], *, first: bool) -> list[str]:
 
 def accelerator_marker(header: Entry) -> str:
     """The character that marks accelerators, as translation tools declare it; "" where none does."""
-    told = re.search(r"^X-Accelerator-Marker:[ \t]*([^\w\s])", header.value("msgstr") or "", re.I | re.M)
+    told = re.search(r"^X-Accelerator-Marker:[ \t]*([^\w\s]|_)", header.value("msgstr") or "", re.I | re.M)
     return told[1] if told else ""
 
 
@@ -407,7 +418,7 @@ def declared_rule(header: Entry) -> tuple[tuple[int, int] | None, list[str]]:
 def another_language(header: str, target: str | None) -> str:
     """What a header says of the language, where that is not the one asked for; else ""."""
     told = LANGUAGE.search(header)
-    if not told or not target or language_code(told[1]) == language_code(target):
+    if not told or not target or same_language(target, told[1]):
         return ""
     return f"Language is {told[1]}, not {target}"
 

@@ -6,6 +6,7 @@ stays as it is, byte for byte; there is no writing of a whole file from a model 
 format must pass is `tests/contract/test_document.py`.
 """
 
+import re
 import sys
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -15,7 +16,7 @@ from heapq import heappop, heappush
 from mmap import mmap
 from typing import Any, ClassVar, Literal
 
-from headway.text.codes import Parts
+from headway.text.codes import Code, Parts, joined
 
 Buffer = bytes | mmap
 
@@ -70,16 +71,24 @@ class Segment:
 
 @dataclass
 class Skipped:
-    """Texts of a file that are no segments, by reason: how many, and the places of the first few."""
+    """Texts of a file that are no segments, by reason: how many, and the places of the first few.
+
+    notes: those of the reasons that are of a part of a text whose rest is a segment."""
 
     counts: Counter[str] = field(default_factory=Counter)
     places: dict[str, list[str]] = field(default_factory=dict)
+    notes: set[str] = field(default_factory=set)
 
     def add(self, reason: str, place: str) -> None:
         self.counts[reason] += 1
         shown = self.places.setdefault(reason, [])
         if len(shown) < SHOWN:
             shown.append(place)
+
+    def note(self, reason: str, place: str) -> None:
+        """Of a part of a text; the rest is a segment."""
+        self.notes.add(reason)
+        self.add(reason, place)
 
 
 SHOWN = 3
@@ -115,7 +124,7 @@ class Document(ABC):
         An empty list where the file holds it already and `mark` changes nothing. Sorted, not overlapping, all at or
         after those of earlier segments, but for the mark of an entry with several (`in_order`); a change that the file
         needs once (a header) comes with the first segment that is changed. Raises FormatError for what a file of this
-        kind cannot hold.
+        kind cannot hold, and for an empty translation where a text would go (`unsaid`).
         """
 
 
@@ -154,3 +163,32 @@ def in_order(edits: Iterable[Edit]) -> Iterator[Edit]:
 
 NEAR = 64
 """More edits than one entry can have."""
+
+
+def as_text(parts: Parts) -> Parts:
+    """The parts with codes that are no markup as the text that they are: so a file holds them."""
+    return joined(part.raw if isinstance(part, Code) and not part.markup else part for part in parts)
+
+
+def unsaid(document: Document, segment: Segment) -> list[Edit]:
+    """The edits of an empty translation: none where the file holds none. Raises FormatError where a text would be lost,
+    which stays."""
+    if document.bilingual and segment.target is None:
+        return []
+    raise FormatError(document.name, [f"{segment.place}: the translation is empty. What the file has there stays"])
+
+
+SCRIPTS = {"latin": "latn", "cyrillic": "cyrl", "arabic": "arab", "devanagari": "deva"}
+"""The words for scripts in names of locales, in which tags have four letters."""
+
+
+def same_language(asked: str, told: str) -> bool:
+    """Are two languages the same, or one of them the other more closely (`de` and `de-AT`, not `de-DE` and `de-AT`)?
+    They are tags or names of locales: `sr_RS.UTF-8@latin` is `sr-Latn-RS`."""
+    both = []
+    for name in (asked, told):
+        name, _, modifier = name.lower().removesuffix("@euro").partition("@")
+        code, *rest = re.split("[-_]", name.partition(".")[0])
+        more = [SCRIPTS.get(modifier, modifier)] if modifier else []
+        both.append([code, *more, *rest] if more and len(more[0]) == 4 else [code, *rest, *more])
+    return all(one == other for one, other in zip(*both, strict=False))

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from itertools import dropwhile
 from typing import ClassVar
 
-from headway.formats.segment import Document, Edit, FormatError, Segment
-from headway.text.codes import Code, Part, Parts, joined
+from headway.formats.segment import Document, Edit, FormatError, Segment, unsaid
+from headway.text.codes import Code, Part, Parts, joined, plain
 
 BOM = codecs.BOM_UTF8
 OTHERS = {
@@ -97,6 +97,8 @@ class Subtitles(Document):
         start, end = segment.slot
         if spelled(target) == spelled(segment.source):
             return []
+        if not plain(target).strip():
+            return unsaid(self, segment)
         before = self.data[start - 2 : start]  # the end of the line of times
         eol = "\r\n" if before == b"\r\n" else before[1:].decode()
         text = self.laid_out(target, self.data[start:end].decode(), eol)

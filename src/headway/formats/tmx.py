@@ -9,9 +9,20 @@ from functools import cached_property
 from typing import ClassVar, NamedTuple
 from xml.sax.saxutils import quoteattr
 
-from headway.formats.segment import Buffer, Document, Edit, FormatError, Segment, Skipped, one_line
-from headway.formats.xml import XML, Element, Inline, Span, has_text, within_codes
-from headway.text.codes import Parts, joined
+from headway.formats.segment import (
+    Buffer,
+    Document,
+    Edit,
+    FormatError,
+    Segment,
+    Skipped,
+    as_text,
+    one_line,
+    same_language,
+    unsaid,
+)
+from headway.formats.xml import MOST_FAULTS, XML, Element, Inline, Span, has_text, within_codes
+from headway.text.codes import Parts, plain
 
 INLINE = {
     "bpt": Inline("open", "pair", ("i",)),
@@ -84,6 +95,8 @@ class TMX(Document):
                 spelt.setdefault(language(tag), tag)
             else:
                 faults.append(f"line {element.line}: <tuv> names no language. Give it an xml:lang")
+                if len(faults) == MOST_FAULTS:
+                    raise FormatError(self.name, faults)
         there = ", ".join(sorted(spelt.values())) or "none"
         if given is None:
             faults.append(f"names no source language (srclang). Name one of its languages: {there}")
@@ -105,7 +118,7 @@ class TMX(Document):
         wanted = language(asked)
         if wanted in spelt:
             return spelt[wanted]
-        near = [tag for key, tag in spelt.items() if f"{key}-".startswith(f"{wanted}-") or wanted.startswith(f"{key}-")]
+        near = [tag for tag in spelt.values() if same_language(asked, tag)]
         if len(near) > 1:
             faults.append(
                 f"{asked!r} may be {' or '.join(sorted(near))}. Name the one that you mean as {side} language"
@@ -131,7 +144,7 @@ class TMX(Document):
             self.skipped.add("nothing to translate", place)
             return
         if any(sub.text().strip() for sub in within_codes(seg, "sub", INLINE)):
-            self.skipped.add("text within a code (<sub>), kept as it is", place)
+            self.skipped.note("text within a code (<sub>), kept as it is", place)
         found = self.xml.parts(other, INLINE) if other else ()
         prop = next((prop for tuv in there for prop in tuv.all("prop") if prop.attributes.get("type") == PROP), None)
         marked = prop is not None and prop.text().strip() == UNSURE
@@ -160,13 +173,15 @@ class TMX(Document):
 
     def edits(self, segment: Segment, target: Parts, *, mark: bool) -> list[Edit]:
         slot: Slot = segment.slot
-        target = joined(target)
-        changed = target != (segment.target or ())
+        target = as_text(target)
+        if not plain(target).strip():
+            return unsaid(self, segment)
+        changed = target != segment.target
         text = self.xml.spelt(target, segment.place, slot.source)
         if slot.target is None:
             return [self.added(slot, text, mark)] if changed else []
         edits = [self.xml.change_content(slot.target, text)] if changed else []
-        if target and mark and segment.state != "unsure":
+        if mark and segment.state != "unsure":
             edits.append(self.marked(slot, slot.target))
         elif changed and not mark and slot.prop and segment.state == "unsure":
             edits.append(self.xml.change_content(slot.prop, SURE))

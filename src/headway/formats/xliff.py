@@ -8,13 +8,25 @@ that the target gets them too. In 2.x it is a `<segment>`. The twin in the tests
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from itertools import zip_longest
 from typing import ClassVar, NamedTuple
 from xml.sax.saxutils import quoteattr
 
-from headway.formats.segment import Buffer, Document, Edit, FormatError, Segment, Skipped, State, one_line
-from headway.formats.xml import XML, Element, Inline, Span, has_text, within_codes
-from headway.text.codes import Parts, joined
-from headway.text.segment import language_code
+from headway.formats.segment import (
+    Buffer,
+    Document,
+    Edit,
+    FormatError,
+    Segment,
+    Skipped,
+    State,
+    as_text,
+    one_line,
+    same_language,
+    unsaid,
+)
+from headway.formats.xml import MOST_FAULTS, XML, Aside, Element, Inline, Span, Text, has_text, within_codes
+from headway.text.codes import Parts, plain
 
 INLINE_1 = {
     "g": Inline("around"),
@@ -76,7 +88,8 @@ NAMESPACES = {version: NAMESPACE + ("2.0" if made is TWO else version) for versi
 
 class Slot(NamedTuple):
     """holder: the `<trans-unit>` or `<segment>`; source: what is translated; target: where to, or None, then `at` is
-    where it goes, after the white space `outer`, as `tag`, with its language where no other place says it."""
+    where it goes, after the white space `outer`, as `tag`, with its language where no other place says it; preserve:
+    is white space in it to be preserved?"""
 
     holder: Span
     source: Span
@@ -85,6 +98,7 @@ class Slot(NamedTuple):
     outer: str
     tag: str
     language: str | None
+    preserve: bool
 
 
 class XLIFF(Document):
@@ -131,10 +145,12 @@ class XLIFF(Document):
                 if (holder := unit.above("file")) is not file:
                     file, seen = holder, {}
                 yield from self.unit(unit, seen, faults)
+                if len(faults) >= MOST_FAULTS:
+                    break
         except FormatError as error:
             faults += error.faults
         if faults:
-            raise FormatError(self.name, faults)
+            raise FormatError(self.name, faults[:MOST_FAULTS])
 
     def unit(self, unit: Element, seen: dict[str, int], faults: list[str]) -> Iterator[Segment]:
         """The segments of a unit; seen: the lines of the ids of its file."""
@@ -146,7 +162,7 @@ class XLIFF(Document):
             seen[name] = unit.line
         for asked, attribute in zip((self.source, self.target), self.version.languages, strict=True):
             told = unit.inherited(attribute)
-            if asked and told and language_code(asked) != language_code(told):
+            if asked and told and not same_language(asked, told):
                 self.skipped.add(f"{attribute} is {told}, not {asked}", place)
                 return
         notes = unit.all("note") + [note for notes in unit.all("notes") for note in notes.all("note")]
@@ -168,15 +184,21 @@ class XLIFF(Document):
             faults.append(f"{place}: has not one <source> and at most one <target>. Keep one of each")
             return
         target = targets[0] if targets else None
-        found = self.xml.parts(target, self.version.inline) if target else ()
+        preserve = holder.attributes.get("xml:space", unit.inherited("xml:space")) == "preserve"
+        if self.version is TWO and target:
+            protected(target)
+        endless = self.version is TWO and protected(holder.all("source")[0]) is not None
+        found = self.xml.parts(target, self.version.inline, preserve=preserve) if target else ()
         found = found if has_text(found) else None
         source, last = self.source_of(holder, target if found else None)
-        parts = self.xml.parts(source, self.version.inline)
+        parts = self.xml.parts(source, self.version.inline, preserve=preserve)
         if not has_text(parts):
             self.skipped.add("nothing to translate", place)
             return
         if any(sub.text().strip() for sub in within_codes(source, "sub", self.version.inline)):
-            self.skipped.add("text within a code (<sub>), kept as it is", place)
+            self.skipped.note("text within a code (<sub>), kept as it is", place)
+        if endless:
+            self.skipped.note('<sm translate="no"> has no end in its segment, whose rest is kept as it is', place)
         file = unit.above("file")
         names = [file.attributes.get("original", file.attributes.get("id"))] if file else []
         names += [element.attributes.get("id") for element in dict.fromkeys((unit, holder))]
@@ -199,6 +221,7 @@ class XLIFF(Document):
                 self.xml.spaced(holder, last),
                 f"{prefix}target",
                 None if told else self.target,
+                target.preserves(preserve) if target else preserve,
             ),
         )
 
@@ -243,9 +266,11 @@ class XLIFF(Document):
 
     def edits(self, segment: Segment, target: Parts, *, mark: bool) -> list[Edit]:
         slot: Slot = segment.slot
-        target = joined(target)
-        changed, mark = target != (segment.target or ()), mark and bool(target)
-        text = self.xml.spelt(target, segment.place, slot.source)
+        target = as_text(target)
+        if not plain(target).strip():
+            return unsaid(self, segment)
+        changed = target != segment.target
+        text = self.xml.spelt(target, segment.place, slot.source, preserve=slot.preserve)
         holder = self.xml.attributes(slot.holder)
         if self.version is TWO:
             edits = self.xml.change_attributes(slot.holder, states_2(holder, changed, mark))
@@ -293,15 +318,37 @@ def states_1(old: Mapping[str, str], changed: bool, mark: bool) -> dict[str, str
 
 
 def states_2(old: Mapping[str, str], changed: bool, mark: bool) -> dict[str, str | None]:
-    """The new attributes of a `<segment>`. `translated` is not reviewed yet in 2.x; the sub-state says by whom."""
+    """The new attributes of a `<segment>`, `initial` where it does not say. `translated` is not reviewed yet in 2.x;
+    the sub-state says by whom, and that of others goes with the state that it refines."""
     if mark:
         return {"state": "translated", "subState": MACHINE}
-    values: dict[str, str | None] = {}
-    if changed and old.get("state") == "initial":
-        values["state"] = "translated"
-    if changed and old.get("subState") == MACHINE:
-        values["subState"] = None
-    return values
+    if changed and old.get("state", "initial") == "initial":
+        return {"state": "translated", "subState": None}
+    return {"subState": None} if changed and old.get("subState") == MACHINE else {}
+
+
+def protected(element: Element, opened: str | None = None) -> str | None:
+    """Make one aside of all from `<sm translate="no"/>` to its `<em/>`; where other elements begin or end in between,
+    one of each text. opened: the id of the `<sm>` that is open before the element; that open behind it is given."""
+    made: list[Element | Text | Aside] = []
+    first: int | None = None  # which of them is the `<sm>`, if it is one of them
+    for child, behind in zip_longest(element.children, element.children[1:]):
+        if isinstance(child, Text) and opened is not None:  # with CDATA's marks, which stand around a text
+            child = Aside(made[-1].end if made else element.inner, behind.start if behind else element.last)
+        made.append(child)
+        if not isinstance(child, Element):
+            continue
+        given = child.attributes
+        if opened is None and child.name == "sm" and given.get("translate") == "no":
+            opened, first = given.get("id", ""), len(made) - 1
+        elif opened is not None and child.name == "em" and given.get("startRef", "") == opened:
+            if first is not None:
+                made[first:] = [Aside(made[first].start, child.end)]
+            opened = first = None
+        elif (inside := protected(child, opened)) != opened:
+            opened, first = inside, None
+    element.children = made
+    return opened
 
 
 def has_marks(element: Element) -> bool:

@@ -20,6 +20,11 @@ from headway.text.codes import Code, Part, Parts, Side, joined
 CHUNK = 1 << 18
 DEEPEST = 256
 """Elements within elements; a file of nothing but start tags would fill the memory."""
+MOST_FAULTS = 20
+"""Faults after which reading stops; what follows is rarely news."""
+REFERRED = "\0"
+"""Of the pieces of a text, a line break that is spelt as a reference; no XML holds U+0000."""
+LINE_BREAK = re.compile(r"[ \t]*\n[ \t\n]*")
 
 
 MARKS = {
@@ -67,10 +72,15 @@ class Text:
     end: int = -1
     pieces: list[str] = field(default_factory=list)
 
+    def read(self, preserve: bool) -> str:
+        """The characters; unless white space is to be preserved, a line break with that around it is a space."""
+        text = "".join(self.pieces)
+        return (text if preserve else LINE_BREAK.sub(" ", text)).replace(REFERRED, "\n")
+
 
 @dataclass(eq=False, slots=True)
 class Aside:
-    """A comment or a processing instruction."""
+    """A comment, a processing instruction, or what else is kept as it is."""
 
     start: int
     end: int = -1
@@ -117,7 +127,7 @@ class Element:
         found = []
         for child in self.children:
             if isinstance(child, Text):
-                found += child.pieces
+                found.append(child.read(preserve=True))
             elif isinstance(child, Element):
                 found.append(child.text())
         return "".join(found)
@@ -133,6 +143,10 @@ class Element:
         if attribute in self.attributes:
             return self.attributes[attribute]
         return self.parent.inherited(attribute) if self.parent else None
+
+    def preserves(self, outer: bool) -> bool:
+        """Is white space in it to be preserved, where it is so around it?"""
+        return self.attributes.get("xml:space", "preserve" if outer else "") == "preserve"
 
 
 class Inline(NamedTuple):
@@ -221,19 +235,21 @@ class XML:
         raw = self.raw(before.start, before.end) if isinstance(before, Text) else ""
         return raw if raw.isspace() else ""
 
-    def parts(self, element: Element, inline: Mapping[str, Inline]) -> Parts:
-        """The content of an element as text and codes. An element that `inline` does not know is `around` its text."""
+    def parts(self, element: Element, inline: Mapping[str, Inline], *, preserve: bool = True) -> Parts:
+        """The content of an element as text and codes. An element that `inline` does not know is `around` its text.
+        preserve: what is said of white space around the element, which may say otherwise (`xml:space`)."""
         found: list[Part] = []
+        preserve = element.preserves(preserve)
         for child in element.children:
             if isinstance(child, Text):
-                found.append("".join(child.pieces))
+                found.append(child.read(preserve))
             elif isinstance(child, Aside):
                 found.append(Code(self.raw(child.start, child.end), markup=True))
             else:
-                found += self._coded(child, inline)
+                found += self._coded(child, inline, preserve)
         return joined(found)
 
-    def _coded(self, element: Element, inline: Mapping[str, Inline]) -> list[Part]:
+    def _coded(self, element: Element, inline: Mapping[str, Inline], preserve: bool) -> list[Part]:
         kind, given = inline.get(element.name, Inline()), element.attributes
         value = next((given[name] for name in kind.ids if name in given), None)
         family = "seg" if given.get("mtype") == "seg" else kind.family or element.name
@@ -245,14 +261,15 @@ class XML:
             return [Code(self.raw(element.start, element.end), side, True, key)]
         opened = Code(self.raw(element.start, element.inner), "open", True, key)
         closed = Code(self.raw(element.last, element.end), "close", True, opened.key)
-        return [opened, *self.parts(element, inline), closed]
+        return [opened, *self.parts(element, inline, preserve=preserve), closed]
 
-    def spelt(self, parts: Parts, place: str, like: Span) -> str:
-        """The parts as XML text, their line ends as those between the tags `like`.
+    def spelt(self, parts: Parts, place: str, like: Span, *, preserve: bool = True) -> str:
+        """The parts as XML text, their line ends as those between the tags `like`; as references, where white space
+        is not preserved.
 
         Raises FormatError for characters that XML cannot hold, and for codes that are not well nested.
         """
-        line_end = "\r\n" if "\r\n" in self.raw(like.inner, like.last) else "\n"
+        line_end = "&#10;" if not preserve else "\r\n" if "\r\n" in self.raw(like.inner, like.last) else "\n"
         found = []
         for part in parts:
             if isinstance(part, Code) and part.markup:
@@ -422,11 +439,13 @@ class Builder:
         self.on_rest()
         if not self.depth:
             return
-        children = self.stack[-1].children
+        children, at = self.stack[-1].children, self.parser.CurrentByteIndex
         last = children[-1] if children else None
         if not isinstance(last, Text):
-            last = Text(self.parser.CurrentByteIndex)
+            last = Text(at)
             children.append(last)
+        if text == "\n" and self.xml.data[at : at + len(sign := self.xml.spell("&"))] == sign:
+            text = REFERRED
         last.pieces.append(text)
         self.pending = last
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
@@ -36,7 +36,7 @@ from headway.generate.decode import translate_ids
 from headway.generate.phrases import Phrase, Vocabulary, demanding
 from headway.generate.placeholders import Placeholders
 from headway.models.seq2seq import Seq2Seq
-from headway.text.codes import Code, Part, Parts, codes, differences, find, find_parts, joined, plain, said
+from headway.text.codes import Code, Part, Parts, codes, differences, find, find_parts, joined, missing, plain, said
 from headway.text.context import context_ids
 from headway.text.groups import Groups, grouped, ungrouped
 from headway.text.inline import Aligned, Node, Span, lifted, put_back
@@ -47,6 +47,8 @@ OFFERED = 75
 """Least score of a match that a person would rather mend than translate anew, by the custom of translators' tools."""
 
 ODD_SPACES = "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f"
+UNSAID = "\ufffd"
+"""What stands for bytes that are no character: no search can ask for it."""
 SHAPELESS = "\u00ad\u200b\u2060\ufeff"
 
 RECENT = 4096
@@ -207,13 +209,17 @@ class Translator:
         codes are atoms, with those that stand together as one."""
         parts = joined(apart(find_parts(parts, kinds)))
         stops = {at for at, part in enumerate(parts) if is_stop(part, parts[at - 1] if at else "")}
-        for own, items in groupby(enumerate(parts), key=lambda item: item[0] in stops):
-            run = tuple(part for _, part in items)
-            if own:
+        for at, items in groupby(range(len(parts)), key=lambda at: at if at in stops else -1):
+            run = tuple(parts[item] for item in items)
+            if at in stops:
                 yield run, None, ""
                 continue
             by_sentence = self.by_sentence or self.memory is not None
-            if by_sentence and (match := self._recalled(run)) and match.score >= OFFERED:
+            match = self._recalled(run) if by_sentence else None
+            if match and match.usable:
+                yield run, {}, ""
+                continue
+            if match and match.score >= OFFERED and not BREAK.search(plain(run, "")):
                 by_sentence = False  # what is known of the whole is worth more than what is known of its sentences
             run, groups = grouped(run) if self._placeholders.num else (run, {})
             waiting = iter(codes(run))
@@ -223,7 +229,7 @@ class Translator:
 
     def _cut(self, text: str, by_sentence: bool) -> Pieces:
         language, found = self.languages[0], list[tuple[str, str]]()
-        for line in re.findall(r"[^\n\r\t]+|[\n\r\t]+", text):
+        for line in re.findall(rf"[^{BREAKS}]+|[{BREAKS}]+", text):
             if not line.strip():
                 found[-1:] = [(found[-1][0], found[-1][1] + line)] if found else [("", line)]
                 continue
@@ -258,6 +264,9 @@ class Translator:
         else:
             piece.text, piece.root = taken_out(parts)
             ids = source.encode(piece.text)
+            if len(ids) > self.max_source:  # because of its codes, since the text was cut
+                piece.text, piece.root = lifted(parts)
+                ids = source.encode(piece.text)
         if piece.match and self.input.matches and piece.match.score >= self.input.matches:
             match = self._placeholders.encode_as(self._as_read(piece.match.target, piece), piece.kept, source)
         room = min(self.input.max_len, self.max_source) - len(self.tags) - len(ids)
@@ -285,13 +294,17 @@ class Translator:
 
     @cached_property
     def _recalled(self) -> Callable[[Parts], Match | None]:
-        """The memory's best for a text: from what the model can read on, or else to be offered. A text that is not cut
-        is asked for twice, and one that is context for others more often."""
+        """The memory's best for a text: from what the model can read on, or else to be offered; one whose codes are
+        wrong is only like it. A text that is not cut is asked for twice, one that is context for others more often."""
         least = min(self.input.matches or OFFERED, OFFERED)
 
         @lru_cache(maxsize=RECENT)
         def best(parts: Parts) -> Match | None:
-            return next(iter(self.memory.lookup(parts, min_score=least)), None) if self.memory is not None else None
+            found = self.memory.lookup(parts, min_score=least) if self.memory is not None else []
+            match = next(iter(found), None)
+            if match and match.usable and differences(parts, find_parts(match.target)):
+                return replace(match, exact=False, adapted=False)
+            return match
 
         return best
 
@@ -305,8 +318,7 @@ class Translator:
 
     def _whole(self, row: Sequence[tuple[Piece, str]], rank: int) -> Translated:
         targets = [piece.targets[min(rank, len(piece.targets) - 1)] for piece, _ in row]
-        spaces = [space for _, space in row]
-        between = joints([(plain(one, ""), space) for one, space in zip(targets, spaces, strict=True)], *self.languages)
+        between = spaces_between(row, [plain(one, "") for one in targets], self.languages)
         parts, faults = list[Part](), list[str]()
         whole = partial(ungrouped, groups={made: of for piece, _ in row for made, of in piece.groups.items()})
         for (piece, _), target, space in zip(row, targets, between, strict=True):
@@ -321,7 +333,7 @@ class Translator:
             faults=tuple(dict.fromkeys(faults)),
             matches=tuple(piece.match for piece, _ in row if piece.match is not None),
             score=sum(one.score for one in found),
-            num_pieces=len(row),
+            num_pieces=max(1, sum(bool(plain(piece.parts, "").strip()) for piece, _ in row)),
             finished=all(one.finished for one in found),
             replaced=sum(piece.replaced for piece, _ in row),
         )
@@ -391,11 +403,10 @@ class Translator:
         """The piece again, to be searched so that what was wrong cannot be; None where nothing helps."""
         use, avoid = self.terms.phrases(blanked(piece.parts)) if self.terms is not None else ([], [])
         atoms = self._atoms(piece)
-        there = Counter(code.raw for code in codes(piece.targets[0]))
         if not piece.kept:
-            lost = [part.raw for part in piece.parts if is_copied(part) and not there[part.raw]]
-            use = [*use, *(Phrase((raw,), case=True) for raw in dict.fromkeys(lost))]
-        tags = said(piece.parts, piece.targets[0])
+            lost = [code.raw for code in missing(piece.parts, piece.targets[0]) if is_copied(code)]
+            use = [*use, *(Phrase((raw,), case=True) for raw in dict.fromkeys(lost) if UNSAID not in raw)]
+        tags = [tag for tag in said(piece.parts, piece.targets[0]) if UNSAID not in tag]
         avoid = [*avoid, *([Phrase(tuple(tags), case=True)] if tags else [])]
         constraint = demanding(use, avoid, lambda: self._vocabulary, *([atoms] if atoms else []))
         trial = replace(piece, targets=[], faults=[], found=())
@@ -429,6 +440,9 @@ def apart(parts: Sequence[Part]) -> Iterator[Part]:
             yield part
 
 
+BREAKS = r"\n\r\t"
+BREAK = re.compile(f"[{BREAKS}]")
+
 ENDED = re.compile(r"[.!?:;…。！？：；][\"'”’»)\]]*\s*\Z")
 
 
@@ -438,6 +452,26 @@ def is_stop(part: Part, before: Part) -> bool:
         return False
     breaks = part.side == "alone" and (part.raw.lower().startswith("<br") or "\n" in part.raw)
     return part.key.startswith("seg:") or (breaks and isinstance(before, str) and ENDED.search(before) is not None)
+
+
+def is_mark(piece: Piece) -> bool:
+    """Has this piece nothing but marks of sentences, or nothing at all beside white space?"""
+    return all(isinstance(part, Code) and part.key.startswith("seg:") for part in piece.parts)
+
+
+def spaces_between(
+    row: Sequence[tuple[Piece, str]], texts: Sequence[str], languages: tuple[str | None, str | None]
+) -> list[str]:
+    """The white space behind each translated piece, as `joints` has it; marks of sentences are passed over, and a space
+    that is new stands behind the one that closes."""
+    spaces = [space for _, space in row]
+    for at, follows in pairwise(at for at, (piece, _) in enumerate(row) if not is_mark(piece)):
+        before = "".join(spaces[at:follows])
+        if (made := joints([(texts[at], before), (texts[follows], "")], *languages)[0]) != before:
+            spaces[at:follows] = [""] * (follows - at)
+            behind = codes(row[at + 1][0].parts)
+            spaces[at + bool(behind and behind[0].side == "close")] = made
+    return spaces
 
 
 def is_copied(part: Part) -> TypeGuard[Code]:
@@ -458,17 +492,6 @@ def trimmed(parts: Parts) -> Parts:
 def taken_out(parts: Parts) -> tuple[str, Node]:
     """A text without its tags, and those; what a model can copy as text stays."""
     return lifted(joined(part.raw if is_copied(part) else part for part in parts))
-
-
-def missing(source: Parts, target: Parts) -> list[Code]:
-    """The codes of a text that its translation has not."""
-    there = Counter((code.key, code.side) for code in codes(target))
-    lost = []
-    for code in codes(source):
-        there[code.key, code.side] -= 1
-        if there[code.key, code.side] < 0:
-            lost.append(code)
-    return lost
 
 
 def spans(tokenizer: Tokenizer, ids: Sequence[int], text: str) -> list[Span]:

@@ -480,7 +480,7 @@ def differences(source: Sequence[Part], target: Sequence[Part]) -> list[str]:
     ours, theirs = codes(source), codes(target)
     if any(NUMBERED.match(code.raw) for code in theirs) and not any(NUMBERED.match(code.raw) for code in ours):
         ours = numbered(ours)
-    wanted, found = Counter(map(identity, ours)), Counter(map(identity, theirs))
+    wanted, found = Counter(map(identity, ours)), present(ours, target)
     spelt = {identity(code): f"`{code.raw.strip()}`" for code in [*theirs, *ours]}
     told = []
     for code in dict.fromkeys([*wanted, *found]):
@@ -495,6 +495,27 @@ def differences(source: Sequence[Part], target: Sequence[Part]) -> list[str]:
     told += [f"{spelt[key, 'open']} stands in another link" for key in inside if wanted[key, "open"]]
     hollow = Counter(empty(target)) - Counter(empty(source))
     return told + [f"{spelt[key, 'open']} has nothing in it" for key in hollow if wanted[key, "open"]]
+
+
+def present(ours: Iterable[Code], target: Sequence[Part]) -> Counter[tuple[str, Side]]:
+    """How often a translation has each code. What stands alone and is no markup is there wherever its characters are:
+    the `%s` of `%ss` is filled in, though no finder is sure of it."""
+    found = Counter(map(identity, codes(target)))
+    text = plain([part for part in target if isinstance(part, str)])
+    for code, count in Counter(code for code in ours if code.side == "alone" and not code.markup).items():
+        short = count - found[identity(code)]
+        found[identity(code)] += max(0, min(short, text.count(code.raw)))
+    return found
+
+
+def missing(source: Sequence[Part], target: Sequence[Part]) -> list[Code]:
+    """The codes of a text that its translation has not."""
+    there, lost = present(codes(source), target), list[Code]()
+    for code in codes(source):
+        there[identity(code)] -= 1
+        if there[identity(code)] < 0:
+            lost.append(code)
+    return lost
 
 
 def said(source: Sequence[Part], target: Sequence[Part]) -> list[str]:
