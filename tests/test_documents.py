@@ -160,7 +160,7 @@ def test_terms_are_looked_for_in_labels_without_their_accelerators_and_counted()
     def say(texts: Sequence[tuple[Parts, frozenset[str]]]) -> list[Translated]:
         return [Translated((said.get(str(parts[0]), "Nichts"),), -1.0, 1) for parts, _ in texts]
 
-    report, header = Report(), HEADER.format("UTF-8\\n\"\n\"X-Accelerator-Marker: &")
+    report, header = Report(), HEADER.format('UTF-8\\n"\n"X-Accelerator-Marker: &')
     found = b"".join(Job(say, terms=terms)(opened(header + entries), report)).decode()
     assert "B&earbeiten" in found
     assert report.terms == {

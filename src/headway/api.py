@@ -80,9 +80,9 @@ def translate_document(
 
     everything: finished translations as well; mark: what the model wrote, as to be reviewed; memory: files of
     translations to reuse; terms: a term list; by_sentence: None: in files of one language, whose texts are paragraphs,
-    but not in lines of text; name: what to call a stream, which may be empty; source_language, target_language: of the files,
-    where these hold several that are the model's (`en-US`, `en-GB`); search: as in `Model.stream`. Raises ValueError
-    with all faults of the files, before anything is translated.
+    but not in lines of text; name: what to call a stream, which may be empty; source_language, target_language: of the
+    files, where these hold several that are the model's (`en-US`, `en-GB`); search: as in `Model.stream`. Raises
+    ValueError with all faults of the files, before anything is translated.
     """
     languages = languages_of(model, source_language, target_language)
     known = Terms.load(terms) if terms is not None else None
