@@ -445,6 +445,7 @@ def told(source: str, target: str) -> list[str]:
         ("%s's files", "%ss Dateien", []),  # filled in all the same
         ("Version %s on drive 5", "Laufwerk 5 %s", []),
         ("%s and %s", "%ss und", ["`%s` missing (1 of 2)"]),
+        ("<b>%s</b> is x", "<b>5%</b>s ist x", ["`%s` missing"]),
         ("<a>x</a> <a href='z'>y</a>", "<a href='z'>y</a> <a>x</a>", []),
         ("<a>x</a> <a href='z'>y</a>", "<a>x <a href='z'>y</a></a>", ["`<a href='z'>` stands in another link"]),
         ("<a>x <a href='z'>y</a></a>", "<a><a href='z'>y</a> x</a>", []),
@@ -520,6 +521,10 @@ def test_attributes_without_a_value_are_attributes_where_it_is_a_tag_for_sure(te
         ("%s's files", "Dateien", ["%s"]),
         ("{a} %s {a}", "{a} %ss", ["{a}"]),
         ("<b>x</b> %s", "<b>x", ["</b>", "%s"]),
+        ("%s to %s", "%2$s von %1$s", []),
+        ("%s to %s", "%2$s", ["%s"]),
+        ("{} of {}", "{1} von {0}", []),
+        ("<b>%s</b> is x", "<b>5%</b>s ist x", ["%s"]),
     ],
 )
 def test_a_code_is_missing_where_its_characters_are_nowhere(source: str, target: str, wanted: list[str]) -> None:

@@ -175,6 +175,20 @@ def test_terms_are_looked_for_in_labels_without_their_accelerators_and_counted()
     assert table.rows[0] == ["go", "must be 'los'", 0, 1]
 
 
+def test_terms_are_found_in_translations_with_codes_and_white_space() -> None:
+    terms = Terms([Term(("open",), ("öffnen",)), Term(("save",), ("sichern",))])
+    memory = Memory([Unit(find_parts(("&Open %s",)), find_parts(("Ö&ffnen %s",)))])
+    header = HEADER.format('UTF-8\\n"\n"X-Accelerator-Marker: &')
+    entries = 'msgid "&Open %s"\nmsgstr ""\n\nmsgid "  Save it"\nmsgstr ""\n'
+    report = Report()
+    b"".join(Job(shout, terms=terms, memory=memory)(opened(header + entries), report))
+    assert report.terms == {("open", "must be 'öffnen'"): [1, 0], ("save", "must be 'sichern'"): [0, 1]}
+    (done,) = report.shown
+    assert [(finding.message, finding.span) for finding in done.findings] == [
+        ("'Save' must be 'sichern': broken", None)
+    ]
+
+
 def test_what_was_taken_from_the_memory_is_not_offered_as_well() -> None:
     used = Match(100, ("Two.",), ("Zwei.",), "line 1", exact=True)
     near = Match(80, ("One!",), ("Eins!",), "line 2")

@@ -259,6 +259,38 @@ def test_marked_sentences_are_joined_as_their_languages_write(
     assert plain(one.parts) == wanted
 
 
+@pytest.mark.parametrize(
+    ("languages", "text", "wanted"),
+    [
+        (("zh", "en"), (OPEN, "你好。再见。", CLOSE, "我走了。"), "<b>你好。 再见。</b>我走了。"),
+        (("en", "zh"), (OPEN, "É. É.", CLOSE, "\nNext line."), "<b>É. É.</b>\nNext line."),
+    ],
+)
+def test_sentences_within_tags_are_joined_as_their_languages_write(
+    languages: tuple[str, str], text: Parts, wanted: str
+) -> None:
+    tokenizer = made()
+    (one,) = translator(Copy(tokenizer), tokenizer, languages=languages, by_sentence=True)([(text, PROSE)])
+    assert plain(one.parts) == wanted
+
+
+def test_a_match_is_judged_by_the_codes_of_the_text() -> None:
+    """A text that is known to be no format has no placeholders, and neither has its translation."""
+    tokenizer = made()
+    memory = Memory([Unit(find("Type %s to insert it."), find("%s tippen, um es einzufügen."))])
+    (one,) = translator(Copy(tokenizer), tokenizer, memory=memory)(
+        [(("Type %s to insert it. Save it.",), PROSE - {"percent"})]
+    )
+    assert plain(one.parts) == "%s tippen, um es einzufügen. Save it."
+
+
+def test_a_match_with_numbered_placeholders_is_taken_as_it_is() -> None:
+    tokenizer = made()
+    memory = Memory([Unit(find("%s got %s."), find("%2$s erhielt %1$s."))])
+    (one,) = translator(Copy(tokenizer), tokenizer, memory=memory)([(("%s got %s. Save it.",), PROSE)])
+    assert plain(one.parts) == "%2$s erhielt %1$s. Save it."
+
+
 def test_a_match_whose_codes_are_wrong_is_only_like_the_text() -> None:
     tokenizer = made(8)
     memory = Memory([Unit(find("Save %s first."), ("Erst sichern.",)), Unit(("Go on.",), ("Weiter.",))])

@@ -90,6 +90,14 @@ def beside(output: Output) -> bool:
     return uncrossed(output) and tuple(token for token in output if token in {1, 2, 3, 4})[1] in {2, 4}
 
 
+def outside(output: Output) -> bool:
+    """6 and 7 once each with something between, 5 once, and not between them."""
+    if any(output.count(token) != 1 for token in (5, 6, 7)):
+        return False
+    begin, at, end = map(output.index, (6, 5, 7))
+    return begin + 1 < end and not begin < at < end
+
+
 def must(*phrases: str, case: bool = False) -> MustAppear:
     return MustAppear([Phrase(tuple(forms.split("|")), case) for forms in phrases], VOCABULARY)
 
@@ -104,6 +112,7 @@ TENANTS: dict[str, tuple[Constraint, Predicate]] = {
     "atoms": (Atoms([2, 2], [(6, 7)], kind=[9], vocab_size=SIZE), nested),
     "two pairs": (Atoms(pairs=[(1, 2), (3, 4)], kind=[], vocab_size=SIZE), uncrossed),
     "two pairs apart": (Atoms(pairs=[(1, 2), (3, 4)], kind=[], vocab_size=SIZE, apart=[1, 3]), beside),
+    "an atom apart": (Atoms([5], [(6, 7)], kind=[], vocab_size=SIZE, apart=[5, 6]), outside),
     "atoms in order": (Atoms([5, 2], [(6, 7)], kind=[], vocab_size=SIZE, order=[5, 2]), ordered),
     "no atoms": (Atoms(kind=[3, 4], vocab_size=SIZE), lambda output: not {3, 4} & set(output)),
     "must": (must("rot"), has("rot")),

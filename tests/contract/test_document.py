@@ -99,7 +99,7 @@ def test_an_empty_translation_takes_nothing_away(path: Path) -> None:
 
 
 VARIANTS = [
-    # What a file says, what is asked for, and whether they are the same: equal, or one the beginning of the other.
+    # What a file says, what is asked for, and whether they are the same: script, region and variant where both say one.
     ("de", "de", True),
     ("de-AT", "de", True),
     ("de", "de-AT", True),
@@ -115,6 +115,12 @@ VARIANTS = [
     ("sr_RS@latin", "sr-Latn-RS", True),
     ("sr_RS@cyrillic", "sr@latin", False),
     ("ca@valencia", "ca-valencia", True),
+    ("zh_Hans", "zh-CN", True),
+    ("zh-Hans-CN", "zh-CN", True),
+    ("zh_Hant", "zh-TW", True),
+    ("zh_Hant", "zh-CN", False),
+    ("zh-HK", "zh-TW", False),
+    ("sr_RS@latin", "sr-RS", True),
 ]
 IN_LANGUAGES = {
     "a.po": 'msgid ""\nmsgstr "Language: {}\\n"\n\nmsgid "a"\nmsgstr "b"\n',

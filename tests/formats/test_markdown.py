@@ -387,6 +387,19 @@ def test_rules_around_text_are_no_front_matter() -> None:
         assert ("Hello world.",) in sources(page)
 
 
+@pytest.mark.parametrize(
+    "matter",
+    ["title: x\n\nfoo/bar: x", "title: x\n\n$schema: y", "og:title: Home", "<<: *base", "# c", "# c\n\ntitle: x"],
+)
+def test_front_matter_has_keys_of_any_kind_and_comments(matter: str) -> None:
+    assert sources(f"---\n{matter}\n---\n\nHello.\n") == [("Hello.",)]
+
+
+def test_a_colon_behind_the_first_line_makes_no_front_matter() -> None:
+    page = "---\nThis release mends two faults.\nThanks: Anna and Bob.\n\n---\n"
+    assert sources(page) == [("This release mends two faults. Thanks: Anna and Bob.",)]
+
+
 def test_math_is_kept_only_where_it_is_math() -> None:
     (parts,) = sources("It costs $5 and $6, but $a_1*b*$ is math and \\$x$ is not.\n")
     assert [code.raw for code in codes(parts)] == ["$a_1*b*$"]

@@ -18,7 +18,7 @@ from headway.documents.terms import Finding as TermFinding
 from headway.documents.terms import Terms
 from headway.evaluate.report import Example, Examples, Section, Share, Table
 from headway.evaluate.report import Text as Words
-from headway.formats.segment import Document, Edit, FormatError, Segment, in_order, splice
+from headway.formats.segment import Document, Edit, FormatError, Segment, as_text, in_order, splice
 from headway.generate.parts import OFFERED, Translated, trimmed
 from headway.text.codes import (
     Parts,
@@ -145,7 +145,8 @@ class Job:
                 offered = (offered or known) if origin == "model" else []
                 if segment.target and text.says(one.parts, Text.of(segment.target, text.kinds, marker)):
                     target = segment.target  # with its own white space and accelerator
-            terms = self._terms(text, Text.of(target, text.kinds, marker)) if self.terms is not None and target else []
+            theirs = Text.of(as_text(target), text.kinds, marker) if target else None
+            terms = self._terms(text, theirs) if self.terms is not None and theirs else []
             findings = check(
                 find_parts(segment.source, text.kinds),
                 find_parts(target, text.kinds),
@@ -153,7 +154,7 @@ class Job:
                 target_language=document.target,
                 most=segment.most,
                 marker=marker if document.bilingual else "",
-                terms=broken(terms, moved=bool(text.letter)),
+                terms=broken(terms, moved=theirs is not None and bool(theirs.before or theirs.letter)),
             )
             told = {finding.message for finding in findings if finding.rule != "model"}
             findings += [Finding("model", "warning", fault) for fault in faults if fault not in told]

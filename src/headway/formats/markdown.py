@@ -37,11 +37,11 @@ BAR = re.compile(r"(?<!\\)\|")
 ONE_LINE = re.compile(r"[ \t]*[\n\r]\s*")
 SINGLE = re.compile(r"(?:(?<=[^ ])|\A) (?=[^ ]|\Z)")
 FRONT_MATTER = re.compile(r"(---|\+\+\+)[ \t]*\n((?:.*\n)*?)(?:\1|\.\.\.)[ \t]*(?:\n|\Z)")
-NAMED = r"[\"']?\w[\w .-]*+[\"']?[ \t]*:(?=\s)"
-YAML = re.compile(rf"(?=(?:.*\n)*?{NAMED}|\{{\s*\")(?!(?:.*\n)*?[ \t]*\n(?!{NAMED}|[\s#}}\]]|- ).)")
+NAMED = r"[\w$@<\"'][\w .$@<>/:\"'-]*?:(?=\s)"
+YAML = re.compile(rf"(?=(?:[ \t]*(?:#.*)?\n)*(?:{NAMED}|\{{\s*\"|\Z))(?!(?:.*\n)*?[ \t]*\n(?!{NAMED}|[\s#}}\]]|- ).)")
 TOML = re.compile(r"[\w\"'][^\n]*[:=]|[#\[{]")
-"""What front matter is, and the first lines of a page between two rules are not: YAML has a key in one of its lines,
-and behind an empty line nothing that is none of its own."""
+"""What front matter is, and the first lines of a page between two rules are not: the first line of YAML that is no
+comment has a key, and behind an empty line there is nothing that is none of its own."""
 BRACES = re.compile(rf"{html.TEMPLATE}|\{{[#.:][^{{}}\n]*\}}|\{{[\w:+-]+\}}(?=`)", re.DOTALL)
 """Expressions of template languages, attributes (`{#id}`), roles of MyST."""
 BOX = re.compile(r"\[[ xX]\](?=\s)|\[!\w+\](?:\n|\Z)")

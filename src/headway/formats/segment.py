@@ -185,10 +185,23 @@ SCRIPTS = {"latin": "latn", "cyrillic": "cyrl", "arabic": "arab", "devanagari": 
 def same_language(asked: str, told: str) -> bool:
     """Are two languages the same, or one of them the other more closely (`de` and `de-AT`, not `de-DE` and `de-AT`)?
     They are tags or names of locales: `sr_RS.UTF-8@latin` is `sr-Latn-RS`."""
-    both = []
-    for name in (asked, told):
-        name, _, modifier = name.lower().removesuffix("@euro").partition("@")
-        code, *rest = re.split("[-_]", name.partition(".")[0])
-        more = [SCRIPTS.get(modifier, modifier)] if modifier else []
-        both.append([code, *more, *rest] if more and len(more[0]) == 4 else [code, *rest, *more])
-    return all(one == other for one, other in zip(*both, strict=False))
+    one, other = subtags(asked), subtags(told)
+    return all(one[kind] == other[kind] for kind in one.keys() & other.keys())
+
+
+def subtags(name: str) -> dict[str, str]:
+    """The language of a tag or of a name of a locale, and its script, region and variant where it says them."""
+    name, _, modifier = name.lower().removesuffix("@euro").partition("@")
+    code, *rest = re.split("[-_]", name.partition(".")[0])
+    found = {"language": code}
+    for part in [*rest, *([SCRIPTS.get(modifier, modifier)] if modifier else [])]:
+        is_script = len(part) == 4 and part.isalpha()
+        kind = "script" if is_script else "region" if re.fullmatch("[a-z]{2}|[0-9]{3}", part) else "variant"
+        found.setdefault(kind, part)
+    if code == "zh" and found.get("region") in CHINESE:
+        found.setdefault("script", CHINESE[found["region"]])
+    return found
+
+
+CHINESE = {"cn": "hans", "sg": "hans", "tw": "hant", "hk": "hant", "mo": "hant"}
+"""The script of Chinese by region, which is often said alone."""

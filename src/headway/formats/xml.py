@@ -24,7 +24,7 @@ MOST_FAULTS = 20
 """Faults after which reading stops; what follows is rarely news."""
 REFERRED = "\0"
 """Of the pieces of a text, a line break that is spelt as a reference; no XML holds U+0000."""
-LINE_BREAK = re.compile(r"[ \t]*\n[ \t\n]*")
+LINE_BREAK = re.compile(r"(?<![ \t])[ \t]*+\n[ \t\n]*+")
 
 
 MARKS = {

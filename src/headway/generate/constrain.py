@@ -132,9 +132,9 @@ class Atoms(Constraint):
     """Placeholders that are tokens of their own: each appears as often as it is listed, and no other of `kind` does.
 
     alone: ids, one for each time; pairs: (opening, closing) ids, one for each time, well nested and with something in
-    them; kind: all ids of placeholders; order: ids that come in this order, each once; apart: opening ids of pairs of
-    which none stands in another. A state is how many of each are left to come, the closing ids of what is open, and
-    whether the last token opened a pair.
+    them; kind: all ids of placeholders; order: ids that come in this order, each once; apart: ids (of pairs, the
+    opening ones) of which none stands in another. A state is how many of each are left to come, the closing ids of what
+    is open, and whether the last token opened a pair.
     """
 
     def __init__(
@@ -150,7 +150,8 @@ class Atoms(Constraint):
         self.order = {token: tuple(order[:at]) for at, token in enumerate(order)}
         self.left = dict(sorted(Counter([*alone, *(opening for opening, _ in pairs)]).items()))
         self.closing = dict(pairs)
-        self.apart, self.ends = frozenset(apart), frozenset(self.closing[token] for token in apart)
+        self.apart = frozenset(apart)
+        self.ends = frozenset(closing for opening, closing in pairs if opening in self.apart)
         roles = [*dict.fromkeys(alone), *chain.from_iterable(dict.fromkeys(pairs))]
         if twice := sorted(token for token, count in Counter(roles).items() if count > 1):
             raise ValueError(

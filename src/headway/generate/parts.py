@@ -199,7 +199,7 @@ class Translator:
             if groups is None:
                 yield Piece(run, kinds, targets=[run]), ""
                 continue
-            match = self._recalled(ungrouped(run, groups))
+            match = self._recalled(ungrouped(run, groups), kinds)
             yield self._prepared(Piece(run, kinds, groups=groups, before=tuple(recent), match=match), atoms=True), space
             if (words := plain(run)).strip():
                 recent.append(words)
@@ -215,7 +215,7 @@ class Translator:
                 yield run, None, ""
                 continue
             by_sentence = self.by_sentence or self.memory is not None
-            match = self._recalled(run) if by_sentence else None
+            match = self._recalled(run, kinds) if by_sentence else None
             if match and match.usable:
                 yield run, {}, ""
                 continue
@@ -293,16 +293,16 @@ class Translator:
         return {ord(sign): read for sign, read in signs.items() if len(ids := encode(sign)) != 1 or UNK in ids}
 
     @cached_property
-    def _recalled(self) -> Callable[[Parts], Match | None]:
+    def _recalled(self) -> Callable[[Parts, frozenset[str]], Match | None]:
         """The memory's best for a text: from what the model can read on, or else to be offered; one whose codes are
         wrong is only like it. A text that is not cut is asked for twice, one that is context for others more often."""
         least = min(self.input.matches or OFFERED, OFFERED)
 
         @lru_cache(maxsize=RECENT)
-        def best(parts: Parts) -> Match | None:
+        def best(parts: Parts, kinds: frozenset[str]) -> Match | None:
             found = self.memory.lookup(parts, min_score=least) if self.memory is not None else []
             match = next(iter(found), None)
-            if match and match.usable and differences(parts, find_parts(match.target)):
+            if match and match.usable and differences(parts, find_parts(match.target, kinds)):
                 return replace(match, exact=False, adapted=False)
             return match
 
@@ -469,8 +469,8 @@ def spaces_between(
         before = "".join(spaces[at:follows])
         if (made := joints([(texts[at], before), (texts[follows], "")], *languages)[0]) != before:
             spaces[at:follows] = [""] * (follows - at)
-            behind = codes(row[at + 1][0].parts)
-            spaces[at + bool(behind and behind[0].side == "close")] = made
+            marks = codes(row[at + 1][0].parts) if follows > at + 1 else []
+            spaces[at + any(mark.side == "close" for mark in marks)] = made
     return spaces
 
 

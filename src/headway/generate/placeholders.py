@@ -64,7 +64,7 @@ class Placeholders:
             for at, code in enumerate(kept)
             if any(map(keeps_order, inside[at])) or (code.side != "alone" and not tidy)
         ]
-        links = [at for at in sided if any(map(is_link, codes(groups.get(kept[at], (kept[at],)))))]
+        links = [at for at, code in enumerate(kept) if any(map(is_link, codes(groups.get(code, (code,)))))]
         apart = [self.ids[at] for at in links] if tidy and not any(linked(codes(ungrouped(kept, groups)))) else []
         size = self.tokenizers.target.vocab_size
         return Atoms(alone, pairs, kind=self.ids, vocab_size=size, order=order, apart=apart)

@@ -477,9 +477,7 @@ def differences(source: Sequence[Part], target: Sequence[Part]) -> list[str]:
     Their order may change, but for printf's arguments without numbers: those take their values in order. Where the
     target numbers the arguments (`%2$s`), they are those of the source by that number.
     """
-    ours, theirs = codes(source), codes(target)
-    if any(NUMBERED.match(code.raw) for code in theirs) and not any(NUMBERED.match(code.raw) for code in ours):
-        ours = numbered(ours)
+    ours, theirs = asked_for(source, target), codes(target)
     wanted, found = Counter(map(identity, ours)), present(ours, target)
     spelt = {identity(code): f"`{code.raw.strip()}`" for code in [*theirs, *ours]}
     told = []
@@ -501,7 +499,7 @@ def present(ours: Iterable[Code], target: Sequence[Part]) -> Counter[tuple[str, 
     """How often a translation has each code. What stands alone and is no markup is there wherever its characters are:
     the `%s` of `%ss` is filled in, though no finder is sure of it."""
     found = Counter(map(identity, codes(target)))
-    text = plain([part for part in target if isinstance(part, str)])
+    text = plain(target, "\ufffc")  # a code ends what stands before it
     for code, count in Counter(code for code in ours if code.side == "alone" and not code.markup).items():
         short = count - found[identity(code)]
         found[identity(code)] += max(0, min(short, text.count(code.raw)))
@@ -510,12 +508,21 @@ def present(ours: Iterable[Code], target: Sequence[Part]) -> Counter[tuple[str, 
 
 def missing(source: Sequence[Part], target: Sequence[Part]) -> list[Code]:
     """The codes of a text that its translation has not."""
-    there, lost = present(codes(source), target), list[Code]()
-    for code in codes(source):
+    ours, lost = asked_for(source, target), list[Code]()
+    there = present(ours, target)
+    for code, original in zip(ours, codes(source), strict=True):
         there[identity(code)] -= 1
         if there[identity(code)] < 0:
-            lost.append(code)
+            lost.append(original)
     return lost
+
+
+def asked_for(source: Sequence[Part], target: Sequence[Part]) -> list[Code]:
+    """The codes of a text, numbered where its translation numbers them."""
+    ours, theirs = codes(source), codes(target)
+    if any(NUMBERED.match(code.raw) for code in theirs) and not any(NUMBERED.match(code.raw) for code in ours):
+        return numbered(ours)
+    return ours
 
 
 def said(source: Sequence[Part], target: Sequence[Part]) -> list[str]:
