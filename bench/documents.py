@@ -18,6 +18,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from html import unescape
 from itertools import islice
 from pathlib import Path
@@ -108,17 +109,21 @@ def xml_lang(tuv: Any) -> str:
     return tuv.get("{http://www.w3.org/XML/1998/namespace}lang", tuv.get("lang", "")).lower().replace("_", "-")
 
 
-def tmx_languages(path: Path) -> tuple[str, str]:
-    """That of the header, or of the first text, and the one that most other texts have."""
+def tmx_languages(path: Path, asked: tuple[str | None, str | None] = (None, None)) -> tuple[str, str]:
+    """Those asked for as the file spells them; else that of the header, or of the first text, and the one that most
+    other texts have."""
     root = tree(path)
     found = Counter(xml_lang(tuv) for tuv in root.iter("{*}tuv"))
+    named = [next((tag for tag in found if tag.split("-")[0] == language), "") for language in asked]
+    if all(named):
+        return named[0], named[1]
     told = next(root.iter("{*}header")).get("srclang", "*all*").lower()
     source = next((tag for tag in found if tag == told), next(iter(found)))
     return source, next(tag for tag, _ in found.most_common() if tag != source)
 
 
-def tmx(path: Path) -> Iterator[Pair]:
-    languages = tmx_languages(path)
+def tmx(path: Path, asked: tuple[str | None, str | None] = (None, None)) -> Iterator[Pair]:
+    languages = tmx_languages(path, asked)
     root = tree(path)
     space = f"{{{etree.QName(root).namespace or ''}}}"
     for unit in root.iter(f"{space}tu"):
@@ -241,6 +246,7 @@ def cues(path: Path) -> Iterator[Pair]:
     for payload in re.findall(rf"^[ \t]*{TIMES}((?:(?!.*-->)[^\n]+(?:\n|\Z))*)", text, re.MULTILINE):
         words = re.sub(r"<[^>]*>|\{\\[^}]*\}", "", payload).strip()
         shown = unescape(payload) if path.suffix.lower() == ".vtt" else visible(payload)
+        shown = re.sub(r"\{(?!\\|\w:)", "\u2039", shown)  # a brace is text, but in `{\an8}` and `{Y:i}`
         yield alone(" ".join(shown.split())) if words else NOTHING
 
 
@@ -257,7 +263,7 @@ PARSERS: dict[str, Callable[[Path], Iterator[Pair]]] = {
 # ---- placeholders and tags, by patterns of our own ----
 
 CODE = re.compile(
-    r"""</?[A-Za-z][^<>]*> | \{\{.*?\}\} | \{%.*?%\} | \$\{\w+\} | \{[\w.!]*(?::[^{}\s]*)?\} | &\#?\w+;
+    r"""</?[A-Za-z][^<>]*> | \{\\[^{}]*\} | \{\{.*?\}\} | \{%.*?%\} | \$\{\w+\} | \{[\w.!]*(?::[^{}\s]*)?\} | &\#?\w+;
       | %\(\w+\)[-\#0+]*[\d.]*[a-zA-Z] | %(?:\d+\$)?[-\#0+]*[\d.]*(?:hh?|ll?|[Lqjzt])?[diouxXeEfFgGcCsS@](?![a-z])
       | https?://[^\s<>"')\]“”„‘’»«]*[^\s<>"')\].,;:!?“”„‘’»«]""",
     re.VERBOSE | re.DOTALL,
@@ -364,22 +370,23 @@ def measure(
         figure.refused = next(iter(document.skipped.counts))
         return figure
     figure.segments, figure.identical = len(seen.all), written == data
+    parse = partial(tmx, asked=languages) if kind == "tmx" else PARSERS[kind]
     try:
-        before = list(PARSERS[kind](path))
+        before = list(parse(path))
     except OSError as error:  # polib's, for what it cannot read
         figure.unread = str(error)
         return figure
     figure.parsed = len(before) - before.count(NOTHING)
     if translate is not None:
-        judge(figure, before, list(after(path, written, kind)), seen.all, document.bilingual)
+        judge(figure, before, list(after(path, written, parse)), seen.all, document.bilingual)
     return figure
 
 
-def after(path: Path, written: bytes, kind: str) -> Iterator[Pair]:
+def after(path: Path, written: bytes, parse: Callable[[Path], Iterator[Pair]]) -> Iterator[Pair]:
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / path.name
         copy.write_bytes(written)
-        yield from PARSERS[kind](copy)
+        yield from parse(copy)
 
 
 def judge(figure: Figure, before: list[Pair], found: list[Pair], done: list[Done], bilingual: bool) -> None:

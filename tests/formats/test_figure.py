@@ -83,6 +83,7 @@ def test_documents_of_others_come_back() -> None:
         ("see https://a.org/b.", "siehe https://a.org/c.", False),
         ("see https://a.org/b.", "siehe (https://a.org/b)!", True),
         ("word", "Wort <x11>", False),
+        ("{\\\\an8}word", "Wort", False),
     ],
 )
 def test_the_judge_sees_what_is_lost(source: str, target: str, is_kept: bool) -> None:
