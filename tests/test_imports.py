@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import sentencepiece
+import tiktoken
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
@@ -215,7 +216,6 @@ GPT2_WORDS = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?
 
 
 def test_ranks_are_as_tiktoken_runs_them(corpora: Path) -> None:
-    tiktoken = pytest.importorskip("tiktoken")
     path = corpora / "tokenizers" / "gpt2.tiktoken"
     ranks = {base64.b64decode(piece): int(rank) for piece, rank in map(bytes.split, path.read_bytes().splitlines())}
     own = tiktoken.Encoding("gpt2", pat_str=GPT2_WORDS, mergeable_ranks=ranks, special_tokens={})
