@@ -306,8 +306,7 @@ def test_each_time_an_epoch_has_a_pair_it_is_cut_with_a_key_of_its_own_wherever_
 
     def asked(position: int, count: int) -> list[tuple[int, ...]]:
         keys.clear()
-        for _ in islice(Loader(examples, 64, seed=8, weights=[1, 3], resample=resample).start(2, position), count):
-            pass
+        list(islice(Loader(examples, 64, seed=8, weights=[1, 3], resample=resample).start(2, position), count))
         return [*keys]
 
     size = len(Loader(examples, 64, seed=8, weights=[1, 3]).plan(2))

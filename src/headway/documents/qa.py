@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 import regex
 
 from headway.text.codes import Parts, differences, marks, plain
-from headway.text.segment import CODE, UNSPACED, sentences
+from headway.text.segment import CODE, UNSPACED, language_code, sentences
 
 Severity = Literal["error", "warning"]
 Span = tuple[int, int]
@@ -487,8 +487,7 @@ def check(
     what marks accelerators in the file (`&`); "" where nothing does, as on a page; None where it is not known, then
     each text is judged alone. terms: further findings, of the rule "terms" (`headway.documents.terms`).
     """
-    one, two = (re.split("[-_]", language or "")[0].lower() for language in (source_language, target_language))
-    texts = Texts(source, target, one, two, most, marker)
+    texts = Texts(source, target, language_code(source_language), language_code(target_language), most, marker)
     if none := [Finding("empty", "error", *said) for said in empty(texts)]:
         return none
     found = [Finding(name, rule.severity, *said) for name, rule in RULES.items() for said in rule.says(texts)]
