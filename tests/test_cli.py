@@ -13,7 +13,21 @@ from conftest import Toy
 from headway import __version__ as headway_version
 from headway import cli
 
-COMMANDS = ["average", "data", "demo", "evaluate", "init", "score", "show", "tokenizer", "train", "translate"]
+COMMANDS = [
+    "average",
+    "compare",
+    "data",
+    "demo",
+    "evaluate",
+    "explain",
+    "init",
+    "report",
+    "score",
+    "show",
+    "tokenizer",
+    "train",
+    "translate",
+]
 
 
 def test_the_commands_are_these_and_no_others() -> None:
@@ -169,7 +183,7 @@ def test_show_reads_a_model_without_its_weights_and_a_recipe(headway, toy: Toy, 
     shown = json.loads(headway("show", tmp_path, "--json")[1])
     assert shown["model"]["dim"] == 16
     assert shown["parameters"] == sum(shown["parameters_by_part"].values())
-    assert headway("show", toy.run / "recipe.toml")[1] == headway("show", tmp_path)[1]
+    assert headway("show", toy.run / "recipe.toml")[1].startswith(headway("show", tmp_path)[1])
 
 
 def test_init_writes_a_recipe_that_loads(headway, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from headway.config import (
     AttentionConfig,
     AverageConfig,
     ConfigError,
+    CorpusConfig,
     DataConfig,
     GRUConfig,
     InverseSqrtConfig,
@@ -180,6 +181,7 @@ def test_every_fault_of_shape_is_found_at_once_with_its_path_value_and_nearest_n
     ]
 
 
+NO_TAG = 'needs a language tag, 2 or 3 letters and then subtags: "en", "de", "pt-BR"'
 ONE_FAULT = [
     (AverageConfig, {"kind": "lost", "num": 2}, 'kind = "lost": no such kind; did you mean "last"? valid: last, best'),
     (AverageConfig, {"num": 2}, "kind: missing"),
@@ -189,6 +191,12 @@ ONE_FAULT = [
     (AdamConfig, {"betas": [0.1, 1.0]}, "betas[1] = 1.0: needs to be less than 1"),
     (AdamConfig, {"eps": float("nan")}, "eps = nan: needs a finite number"),
     (AdamConfig, {"eps": float("inf")}, "eps = inf: needs a finite number"),
+    (
+        DataConfig,
+        {"source": "a", "target": "b", "source_language": "english"},
+        'source_language = "english": ' + NO_TAG,
+    ),
+    (CorpusConfig, {"path": "a.po", "target_language": "deutsch"}, 'target_language = "deutsch": ' + NO_TAG),
     (DataConfig, {"source": "", "target": "b"}, 'source = "": needs a text that is not empty'),
     (DataConfig, {"source": 3, "target": "b"}, "source = 3: needs a text in quotes"),
     (DataConfig, {"source": "a", "target": "b", "max_len": True}, "max_len = true: needs a whole number"),

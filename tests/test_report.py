@@ -25,6 +25,8 @@ from headway.evaluate.report import (
     Share,
     Table,
     Text,
+    Version,
+    Versions,
     marked,
     page,
     shown,
@@ -54,6 +56,7 @@ def everywhere(text: str) -> list[Section]:
         Histogram(text, text, text, [0, 1, 2], {text: [3, 4], "other": [1, 0]}),
         Lines(text, text, text, {text: [(0, 1.5), (1, 2.5)], "other": [(0, 1)]}),
         Examples(text, [Example(text, text, text, text, [(0, 8)], [(3, 500)])], ("en", "ar")),
+        Versions(text, [Version(text, [(text, text), (text, "")])]),
     ]
 
 
@@ -232,6 +235,20 @@ def test_lines_go_through_their_points_and_leave_out_what_is_no_number() -> None
     assert "nan" in page("t", [Lines("Loss", "step", "nats", {"train": points})])
 
 
+def test_a_band_is_drawn_from_the_lowest_to_the_highest_around_its_own_line() -> None:
+    section = Lines("Loss", "step", "nats", {"empty": [], "a": [(0, 2), (10, 4)]}, {"a": [(1, 3), (2, 8)]})
+    drawing = svg(section)
+    [band] = drawing.findall(f"{NAMES}polygon")
+    corners = [tuple(map(float, corner.split(","))) for corner in band.get("points", "").split()]
+    (x0, y1), (x10, y2), (_, y8), (_, y3) = corners
+    assert [x for x, _ in corners] == [x0, x10, x10, x0]
+    assert [y1 - y2, y1 - y3, y1 - y8] == pytest.approx([(y1 - y2), 2 * (y1 - y2), 7 * (y1 - y2)], abs=0.05)
+    assert y1 > y2 > y3 > y8 >= TOP
+    assert "fill1" in band.get("class", ""), "the second name has the second colour, also where the first has no points"
+    assert [words(cell) for cell in tree(page("t", [section])).iter("td")] == ["a", *"0213", "a", "10", *"428"]
+    assert re.search(r"a +2 +2 +4 +1 +8", printed([section]))
+
+
 def test_charts_have_their_numbers_beside_them() -> None:
     found = tree(page("t", [Histogram("H", "tokens", "pairs", [0, 5, 10], {"a": [7, 1234]})]))
     assert [words(cell) for cell in found.iter("td")] == ["0 to 4", "7", "5 to 9", "1,234"]
@@ -255,7 +272,14 @@ def test_empty_sections_are_fine() -> None:
 def test_json_holds_everything_with_null_for_what_is_no_number() -> None:
     found = json.loads(to_json("t\ud800", everywhere(NASTY)))
     assert found["title"] == "t\ud800"
-    assert [section["kind"] for section in found["sections"]] == ["text", "table", "histogram", "lines", "examples"]
+    assert [section["kind"] for section in found["sections"]] == [
+        "text",
+        "table",
+        "histogram",
+        "lines",
+        "examples",
+        "versions",
+    ]
     assert found["sections"][0]["paragraphs"] == [NASTY, NASTY]
     assert found["sections"][4]["rows"][0]["source_spans"] == [[0, 8]]
     numbers = Table("t", ["a", "b", "c"], [[math.nan, math.inf, Share(0.25)]])

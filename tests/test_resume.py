@@ -99,19 +99,26 @@ def validation_loss(model: nn.Module, step: int) -> dict[str, float]:
         return {"loss": nn.functional.cross_entropy(logits.flatten(0, 1), batch.target_out.flatten()).item()}
 
 
+def said(model: nn.Module) -> list[dict[str, str]]:
+    """For samples.jsonl: what the weights are, as a text."""
+    return [{"source": "a\u2028b", "output": repr(next(model.parameters()).sum().item())}]
+
+
 def run_toy(path: Path, config: TrainConfig, resume: bool = False, progress: Silence | None = None) -> None:
     """What a person's command does: open, build, train, write the weights."""
     with open_run(path, resume=resume) as run:
         torch.manual_seed(config.seed)
         model = Toy()
         progress = progress or Silence()
-        train(model, ToyLoader(), config, run, validate=validation_loss, device="cpu", progress=progress)
+        options: dict[str, Any] = {"validate": validation_loss, "sample": said}
+        train(model, ToyLoader(), config, run, device="cpu", progress=progress, **options)
         write_tensors(path / "final.safetensors", module_tensors(model))
 
 
 def evidence(path: Path) -> dict[str, bytes]:
-    """Everything that has to be equal: metrics, final weights, and each checkpoint with its optimiser and state."""
-    files = [path / "metrics.jsonl", path / "final.safetensors", *sorted((path / "checkpoints").rglob("*.*"))]
+    """What has to be equal: metrics, samples, final weights, and each checkpoint with its optimiser and state."""
+    names = ("metrics.jsonl", "samples.jsonl", "final.safetensors")
+    files = [*(path / name for name in names), *sorted((path / "checkpoints").rglob("*.*"))]
     return {str(file.relative_to(path)): file.read_bytes() for file in files if file.is_file()}
 
 
@@ -189,6 +196,7 @@ def test_a_run_killed_three_times_and_resumed_is_bit_for_bit_the_unbroken_run(
     tmp_path: Path, unbroken: dict[str, bytes]
 ) -> None:
     assert len(unbroken) > 10
+    assert unbroken["samples.jsonl"].count(b"\n") == 6  # validated at 6, 12, 18, 24, 30 and 31
     assert broken_run(tmp_path / "run", [1, 57, 40]) == (3, unbroken), "the first strikes before there is a run"
 
 

@@ -111,7 +111,7 @@ def test_a_run_learns_and_its_metrics_hold_no_clock(tmp_path: Path) -> None:
     steps = [row for row in rows(tmp_path) if "loss" in row]
     assert [row["step"] for row in steps] == list(range(1, 41))
     assert steps[-1]["nll"] < steps[0]["nll"] - 0.2
-    assert set(steps[0]) == {"step", "epoch", "lr", "loss", "nll", "tokens", "grad_norm"}
+    assert set(steps[0]) == {"step", "epoch", "lr", "loss", "nll", "tokens", "grad_norm", "padding"}
     assert [row for row in rows(tmp_path) if "loss" not in row] == [
         {"step": 20, "valid_loss": pytest.approx(2.9, abs=0.5)},
         {"step": 40, "valid_loss": pytest.approx(2.9, abs=0.5)},
@@ -119,10 +119,21 @@ def test_a_run_learns_and_its_metrics_hold_no_clock(tmp_path: Path) -> None:
     assert [row["lr"] for row in steps[:8]] == pytest.approx(
         [0.005, 0.01, 0.015, 0.02, *(0.04 / np.sqrt([5, 6, 7, 8]))]
     )
+    assert all(0 <= row["padding"] < 1 for row in steps)
     timing = [json.loads(line) for line in (tmp_path / "timing.jsonl").read_text().splitlines()]
     assert len(timing) == 42
     assert set(timing[0]) == {"step", "unix", "seconds"}
     assert list((tmp_path / "tensorboard").glob("events.out.tfevents.*"))
+
+
+def test_padding_is_the_share_of_places_without_a_token_over_the_whole_update(tmp_path: Path) -> None:
+    parts = [[0, 1, 2], [3, 4]]
+    run(tmp_path, settings(steps=1, accumulate=2, average=None), loader=Cut(parts), validate=None)
+    lengths = [[[len(side) + 1 for side in ToyLoader().lines[number]] for number in part] for part in parts]
+    places = sum(len(part) * (max(s for s, _ in part) + max(t for _, t in part)) for part in lengths)
+    filled = sum(source + target for part in lengths for source, target in part)
+    assert rows(tmp_path)[0]["padding"] == pytest.approx(1 - filled / places)
+    assert filled < places
 
 
 def test_validation_sees_the_model_without_dropout_and_leaves_no_trace_in_the_updates(tmp_path: Path) -> None:

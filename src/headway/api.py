@@ -23,7 +23,7 @@ from headway.checkpoint import (
     save_model,
     write_files,
 )
-from headway.config import LanguagesConfig
+from headway.config import DataConfig, LanguagesConfig, Recipe, language_fault
 from headway.data import phrasebook
 from headway.data.corpus import read_pairs
 from headway.data.memory import Memory
@@ -31,10 +31,15 @@ from headway.data.prepare import Corpus
 from headway.data.readers import mapped
 from headway.documents.terms import Terms
 from headway.documents.translate import Job, Report, sections
+from headway.evaluate.compare import compare_outputs
 from headway.evaluate.cost import costs
 from headway.evaluate.data_report import DataReport
+from headway.evaluate.explain import explain as explain
 from headway.evaluate.metrics import score_bleu
 from headway.evaluate.report import Section
+from headway.evaluate.run_report import read_runs
+from headway.evaluate.run_report import report as report_of
+from headway.evaluate.run_report import tables as tables_of
 from headway.folder import as_json, describe, open_model
 from headway.folder import load as load
 from headway.formats.kinds import read_document
@@ -45,7 +50,9 @@ from headway.recipe import (
     literal_path,
     load_recipe,
     parse_model,
+    recipe_folder,
     recipe_names,
+    resolve_paths,
     starter_recipe,
 )
 from headway.strict import nearest
@@ -110,6 +117,10 @@ def languages_of(model: Model, source: str | None, target: str | None) -> Langua
     """The model's languages, or those asked for, which must be variants of them. Raises ValueError with all faults."""
     asked, own = {"source": source, "target": target}, model.languages.model_dump()
     faults = [
+        f"{side} language {given!r}: {fault}"
+        for side, given in asked.items()
+        if given and (fault := language_fault(given))
+    ] or [
         f"{side} language {given}: the model was trained for {own[side]}"
         for side, given in asked.items()
         if given and own[side] and language_code(given) != language_code(own[side])
@@ -134,6 +145,41 @@ def data_report(recipe: str | Path | Mapping[str, Any], *, set: Mapping[str, Any
             data = Corpus(given.data, store)
             tokenizers, given = data.tokenizers(given, shrink=False)
             return DataReport(data, tokenizers).sections(given.train.batch_tokens)
+
+
+def run_report(runs: Sequence[str | Path]) -> list[Section]:
+    """Tables, curves over the updates and samples over time of run folders, as `headway.evaluate.run_report` reads
+    them. Raises ValueError for every folder that is no run, or is named twice."""
+    return report_of(read_runs(runs, costs_of))
+
+
+def compare(
+    what: Sequence[str | Path],
+    *,
+    reference: str | Path | None = None,
+    source: str | Path | None = None,
+    target_language: str | None = None,
+) -> list[Section]:
+    """Run folders, as tables; or files of translations of one text, line by line: scores against a reference, whether
+    they differ from the first one's by more than chance, and the lines where they differ most
+    (`headway.evaluate.compare`). Raises ValueError for all that does not fit together."""
+    if target_language and (fault := language_fault(target_language)):
+        raise ValueError(f"target language {target_language!r}: {fault}")
+    folders = [str(one) for one in what if Path(one).is_dir()]
+    if len(folders) not in (0, len(what)):
+        raise ValueError(f"{', '.join(folders)}: a folder. Compare runs, or files of translations, not both at once")
+    if not folders:
+        return compare_outputs(what, reference, source, target_language)
+    if reference or source or target_language:
+        told = "a reference, a source and a target language are for files of translations, and these are runs"
+        raise ValueError(f"{told}. To score a run, translate with it and compare the files")
+    return tables_of(read_runs(what, costs_of))
+
+
+def costs_of(folder: Path) -> dict[str, Any]:
+    if not (folder / CONFIG).exists():
+        raise ValueError(f"there is no {CONFIG}")
+    return show(folder)
 
 
 PRESET_VOCABULARY = 37_000
@@ -169,8 +215,9 @@ def scores_text(scores: Mapping[str, Any]) -> str:
 
 
 def show(what: str | Path, vocab_size: int | None = None) -> dict[str, Any]:
-    """Costs of a model folder, preset or recipe; see `headway.evaluate.cost`. No weights are read."""
-    folder, size = Path(what), vocab_size
+    """Costs of a model folder, preset or recipe, of whose training too; see `headway.evaluate.cost`. No weights are
+    read."""
+    folder, size, training = Path(what), vocab_size, None
     if (folder / CONFIG).exists():
         if vocab_size is not None:
             raise ValueError(f"vocab_size = {vocab_size}: {what} has a vocabulary of its own; leave it out")
@@ -182,12 +229,22 @@ def show(what: str | Path, vocab_size: int | None = None) -> dict[str, Any]:
         if folder.name == str(what) and folder.suffix != ".toml" and str(what) not in recipe_names():
             raise ValueError(f"{what}: no model folder, preset or recipe; {nearest(what, [*PRESETS, *recipe_names()])}")
         recipe = load_recipe(what)
-        config, size = recipe.model, vocab_size or getattr(recipe.tokenizer, "vocab_size", None)
+        config, training = recipe.model, recipe.train
+        size = vocab_size or getattr(recipe.tokenizer, "vocab_size", None)
         if size is not None and not getattr(recipe.tokenizer, "shared", True):
             size = size, size
-    if size is None:
-        raise ValueError(f"{what}: its tokenizer is a file; say how many pieces it has with --vocab-size")
-    return {"name": str(what), **costs(config, size), "model": config.model_dump(mode="json", exclude_none=True)}
+        size = size or named_sizes(recipe, what)
+    shown = costs(config, size, training)
+    return {"name": str(what), **shown, "model": config.model_dump(mode="json", exclude_none=True)}
+
+
+def named_sizes(recipe: Recipe, what: str | Path) -> int | tuple[int, int]:
+    """The sizes of the vocabularies that a recipe names as files. Raises ValueError where they cannot be read."""
+    alone = recipe.model_copy(update={"data": DataConfig()})  # whose files may be elsewhere
+    try:
+        return TokenizerPair.train((), (), resolve_paths(alone, recipe_folder(what)).tokenizer).sizes
+    except ValueError as error:
+        raise ValueError(f"{error}\nOr say how many pieces the tokenizer of {what} has with --vocab-size") from error
 
 
 def average(runs: Sequence[str | Path], out: str | Path, last: int | None = None, force: bool = False) -> int:

@@ -9,6 +9,7 @@ import logging
 import os
 import sys
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -39,6 +40,7 @@ from headway.terminal import (
     output,
     overrides,
     print_json,
+    refuse_other_kinds,
     refuse_same,
     reported,
     show_sections,
@@ -47,12 +49,6 @@ from headway.terminal import (
 )
 
 log = logging.getLogger("headway")
-
-OTHER_KINDS = {
-    *(".arb", ".csv", ".docx", ".idml", ".ini", ".json", ".odp", ".ods", ".odt", ".pptx", ".properties", ".resx"),
-    *(".strings", ".tsv", ".xlsx", ".xml", ".yaml", ".yml"),
-}
-"""Files that people translate and Headway does not read; not one of them is lines of plain text."""
 
 
 class Kind(StrEnum):
@@ -80,12 +76,14 @@ app = typer.Typer(
 )
 
 tokenizer_app = typer.Typer(
-    help="Train a tokenizer, or use one on its own.", no_args_is_help=True, rich_markup_mode=None
+    help="Train a tokenizer, or use one on its own.", cls=Commands, no_args_is_help=True, rich_markup_mode=None
 )
 
 app.add_typer(tokenizer_app, name="tokenizer")
 
-data_app = typer.Typer(help="Look at data before training on it.", no_args_is_help=True, rich_markup_mode=None)
+data_app = typer.Typer(
+    help="Look at data before training on it.", cls=Commands, no_args_is_help=True, rich_markup_mode=None
+)
 
 app.add_typer(data_app, name="data")
 
@@ -155,6 +153,9 @@ def train(
         changes["model.preset"] = preset
     if recipe is not None and (source or target):
         raise ValueError("give either a recipe or --source and --target; a recipe names its files under [data]")
+    if recipe is None and (source is None) != (target is None):
+        given, lacks = ("--source", "--target") if target is None else ("--target", "--source")
+        raise ValueError(f"{lacks} is missing: {given} is one side; name the file of the other, line by line")
     if recipe is None and not (source and target) and not resume:
         raise ValueError("nothing to train on: give --source and --target, or a recipe (`headway init DIR` writes one)")
     from headway import api
@@ -227,9 +228,8 @@ def translate(
     if is_text and not memory and (source_language or target_language):
         told = "--source-language and --target-language are for documents and memories, and this is text"
         raise ValueError(f"{file}: {told}. The model's languages are those of its recipe")
-    if is_text and Path(file.removesuffix(".gz")).suffix.lower() in OTHER_KINDS:
-        told = "is of a kind that is not read, and lines of it would be translated as plain text"
-        raise ValueError(f"{file}: {told}. Convert it to XLIFF or PO, or, if it is lines, give it as - (< {file})")
+    if is_text:
+        refuse_other_kinds(file)
     if not is_text or memory or terms or report:
         if nbest > 1 or as_json:
             told = "; take --report x.json for all there is to know" if is_text else ""
@@ -332,12 +332,52 @@ def score(
 
 
 @app.command()
+def explain(
+    model: ModelFolder,
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A text, such as one sentence.")],
+    target: Annotated[
+        str | None, typer.Argument(metavar="[TARGET]", help="Its translation; else the model's own, and its search.")
+    ] = None,
+    out: Annotated[str | None, typer.Option("-o", "--out", help="Write the page here, as .html.")] = None,
+    beam: BeamOption = None,
+    length_penalty: PenaltyOption = None,
+    stop: StopOption = None,
+    tags: TagOption = None,
+    device: DeviceOption = Device.auto,
+    threads: ThreadsOption = None,
+    quiet: QuietOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """A page of what the model does with one text: where each head looks, how sure it is, what its search tries."""
+    speak(quiet)
+    if out is None and not as_json:
+        raise ValueError("nowhere to write to: name a page with -o page.html, or take --json")
+    if out is not None and not out.endswith(".html"):
+        raise ValueError(f"{out}: name it .html for a page; --json gives the data")
+    refuse_same([model], out)
+    with output(out) as sink:
+        from headway import api
+        from headway.evaluate.explain import page
+
+        loaded = api.load(model, device=device, threads=threads)
+        search: dict[str, Any] = {"beam": beam, "length_penalty": length_penalty, "stop": stop}
+        found = api.explain(loaded, source, target, tags=tags or [], **search)
+        if out is not None:
+            sink.write(page(found).encode())
+    if out is not None:
+        log.info("%s\n%s\nwrote %s; open it in a browser", found.source, found.target, out)
+    if as_json:
+        print_json(asdict(found))
+
+
+@app.command()
 def show(
     what: Annotated[str, typer.Argument(metavar="MODEL|PRESET|RECIPE", help="A folder, a named size, or a recipe.")],
     vocab_size: Annotated[int | None, typer.Option("--vocab-size", min=5, help="For a preset: its vocabulary.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Parameters by part, FLOPs per target token, cache bytes per target token; needs no weights."""
+    """Parameters by part, FLOPs and cache bytes per target token, of a recipe the FLOPs of its training; needs no
+    weights."""
     speak(quiet=False)
     from headway import api
     from headway.evaluate.cost import costs_text
@@ -372,6 +412,64 @@ def average(
 
     count = api.average(runs, out, last=last, force=force)
     log.info("averaged %d sets of weights into %s; next: headway translate %s -", count, out, quote(out))
+
+
+ReportOption = Annotated[
+    str | None, typer.Option("--out", "-o", help="Write it here, as .html or .json, instead of showing it.")
+]
+
+
+def show_report(out: str | None, title: str, make: Callable[[], Any], as_json: bool = False) -> None:
+    """Write the sections that `make` gives into a file, or show them."""
+    with reported(None if out == "-" else out, title) as keep:
+        from headway.evaluate.report import terminal, to_json
+
+        sections = make()
+        keep(sections)
+        if as_json:
+            print(to_json(title, sections))
+        elif out in (None, "-"):
+            from rich.console import Console
+
+            terminal(sections, Console())
+
+
+@app.command("report")
+def run_report(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Run folders, finished or not.")],
+    out: ReportOption = None,
+    quiet: QuietOption = False,
+) -> None:
+    """Draw runs over each other: loss, BLEU, learning rate, throughput, padding, gradient norm; what they said of the
+    same lines over time; a table of them."""
+    speak(quiet)
+    from headway import api
+
+    show_report(out, "Runs", lambda: api.run_report(runs))
+
+
+@app.command()
+def compare(
+    what: Annotated[list[str], typer.Argument(metavar="RUN|OUTPUT...", help="Run folders, or files of translations.")],
+    reference: Annotated[
+        str | None, typer.Option("--reference", help="Score translations against this file, line by line.")
+    ] = None,
+    source: Annotated[str | None, typer.Option("--source", help="What was translated, to be shown.")] = None,
+    target_language: Annotated[
+        str | None, typer.Option("--target-language", help="Of the translations: ja and zh are cut otherwise.")
+    ] = None,
+    out: ReportOption = None,
+    quiet: QuietOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Runs in a table; or translations of the same lines: BLEU, chrF, TER, and whether the first one's scores differ by
+    more than chance (paired bootstrap), and the lines where they differ most."""
+    speak(quiet)
+    refuse_same([*what, *(path for path in (reference, source) if path)], out)
+    from headway import api
+
+    options = {"reference": reference, "source": source, "target_language": target_language}
+    show_report(out, "Comparison", lambda: api.compare(what, **options), as_json)
 
 
 PlaceholdersOption = Annotated[
@@ -489,7 +587,14 @@ def tokenizer_import(
 def load_tokenizer(path: str) -> Any:
     from headway.text.tokenizer import TOKENIZER, Tokenizer
 
-    return Tokenizer.load(Path(path) / TOKENIZER if Path(path).is_dir() else Path(path))
+    if not Path(path).exists():
+        raise ValueError(f"{path}: there is no such file. Check the name, and the folder that it is relative to")
+    file = Path(path) / TOKENIZER if Path(path).is_dir() else Path(path)
+    if not file.exists():
+        there = sorted(one.name for one in Path(path).glob(f"*_{TOKENIZER}"))
+        remedy = f"Name one of them: {', '.join(there)}" if there else "Name a model folder, or a tokenizer.json"
+        raise ValueError(f"{path}: there is no {TOKENIZER} in this folder. {remedy}")
+    return Tokenizer.load(file)
 
 
 TokenizerFile = Annotated[
@@ -539,9 +644,7 @@ def tokenizer_decode(tokenizer: TokenizerFile, file: TextFile = "-") -> None:
 @data_app.command("report")
 def data_report(
     recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="A TOML file, or one shipped by name.")],
-    out: Annotated[
-        str | None, typer.Option("--out", "-o", help="Write it here, as .html or .json, instead of showing it.")
-    ] = None,
+    out: ReportOption = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="Change the recipe: path=value, such as data.max_len=100.")
     ] = None,
@@ -550,16 +653,9 @@ def data_report(
     """What is kept, held out and left out, and why; lengths, pieces and padding; what cleaning would do. Nothing is
     trained but the tokenizer."""
     speak(quiet)
-    with reported(None if out == "-" else out, f"Data of {recipe}") as keep:
-        from rich.console import Console
+    from headway import api
 
-        from headway import api
-        from headway.evaluate.report import terminal
-
-        sections = api.data_report(recipe, set=overrides(settings or []))
-        keep(sections)
-        if out in (None, "-"):
-            terminal(sections, Console())
+    show_report(out, f"Data of {recipe}", lambda: api.data_report(recipe, set=overrides(settings or [])))
 
 
 def main() -> None:

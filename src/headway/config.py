@@ -5,9 +5,10 @@ Two passes: `headway.strict.validate` finds every fault of shape (unknown key, w
 as TOML, and `headway.build` turns them into modules. Defaults are written here and nowhere else.
 """
 
+import re
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, PlainValidator
+from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator
 
 from headway.strict import Config
 from headway.strict import ConfigError as ConfigError
@@ -20,6 +21,23 @@ Exponent = Annotated[float, Field(ge=0, le=10)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 Percent = Annotated[int, Field(ge=1, le=100)]
 Text = Annotated[str, Field(min_length=1)]
+
+
+def language_fault(tag: str) -> str | None:
+    """What is wrong with a name of a language, or None: a tag of BCP 47 has 2 or 3 letters, then
+    subtags; `_` between them, as in names of locales, is read too."""
+    if re.fullmatch(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{1,8})*", tag):
+        return None
+    return 'needs a language tag, 2 or 3 letters and then subtags: "en", "de", "pt-BR"'
+
+
+def _language(value: str) -> str:
+    if fault := language_fault(value):
+        raise ValueError(fault)
+    return value
+
+
+Language = Annotated[str, AfterValidator(_language)]
 
 
 def _warmup(value: object) -> int | float:
@@ -285,8 +303,8 @@ class CorpusConfig(Config):
     pieces: bool = False  # SentencePiece pieces with spaces between them, to be joined again
     weight: Positive = 1.0  # how often each pair is seen in an epoch
     tags: Names = ()  # atoms of the tokenizer to put before each source
-    source_language: Text | None = None  # None: that of [data]
-    target_language: Text | None = None
+    source_language: Language | None = None  # None: that of [data]
+    target_language: Language | None = None
 
 
 class CleanConfig(Config):
@@ -316,8 +334,8 @@ class DataConfig(Config):
     test: Names = ()  # files whose texts data.clean.overlap keeps out of training, besides those to validate on
     holdout_share: Annotated[float, Field(gt=0, lt=1)] = 0.05  # held out for validation where no files are named for it
     holdout_most: Size = 2000
-    source_language: Text | None = None
-    target_language: Text | None = None
+    source_language: Language | None = None
+    target_language: Language | None = None
     max_len: Size = 256
     context: Count = 0  # sentences before a source that are read with it, as far as max_len goes
     matches: Annotated[Percent | None, OFF] = None  # from this score on, a similar pair's translation is read as well

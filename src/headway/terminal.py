@@ -9,6 +9,7 @@ import sys
 import tempfile
 import tomllib
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
@@ -68,7 +69,14 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, with all t
 
 
 class Commands(TyperGroup):
-    """Every command ends through here, so that each fault has one exit code and one voice."""
+    """Every command begins and ends through here, so that each fault has one exit code and one voice."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, command, rest = super().resolve_command(ctx, args)
+        if command is not None:
+            own = command.context_class(command, parent=ctx, info_name=name)
+            refuse_repeated(command.params, command.make_parser(own).parse_args(args=list(rest))[2])
+        return name, command, rest
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -97,6 +105,17 @@ class Commands(TyperGroup):
             # Our own fault, or the machine's: whoever mends it needs to see where.
             traceback.print_exc()
             raise typer.Exit(1) from None
+
+
+def refuse_repeated(known: Sequence[Any], given: Sequence[Any]) -> None:
+    """Raises ValueError for each option that is given twice and has one value: only the last would count."""
+    options = [option for option in known if option.param_type_name == "option"]
+    counts = Counter(param.name for param in given)
+    twice = ["/".join([*one.opts, *one.secondary_opts]) for one in options if counts[one.name] > 1 and not one.multiple]
+    if twice:
+        several = ", ".join(max(option.opts, key=len) for option in options if option.multiple)
+        told = f"of this command's options, {several} may be repeated" if several else "this command repeats no option"
+        raise ValueError("\n".join([f"{option}: is given more than once; give it once" for option in twice] + [told]))
 
 
 def speak(quiet: bool) -> None:
@@ -170,6 +189,47 @@ def lines_of(path: str, out: str | None = None) -> Iterator[str]:
     if sys.stdin is None:
         raise ValueError("standard input is closed; name a file")
     return iter_lines(sys.stdin.buffer)
+
+
+OTHER_KINDS = """
+    adoc arb asciidoc ass axml csv dfxp dita ditamap doc docbook docx dtd epub fb2 fodt ftl gmo idml ini ipynb js
+    json json5 jsonl jsx latex mdx mif mo mqxliff mqxlz mxliff ndjson odg odp ods odt opml org parquet pdf php plist
+    ppt pptx properties qm rc resjson resw resx rst rtf sbv sdlppx sdltm sdlxliff shtml ssa strings stringsdict
+    svelte svg tbx tex textile toml ts tsv tsx ttml ttx txlf txml vue wxl xaml xcstrings xht xlb xls xlsx xlz xml
+    yaml yml
+"""
+"""Files that people translate and Headway does not read; not one of them is lines of plain text."""
+
+MARKUP = {
+    b"<?xml": "begins with <?xml, so it is XML",
+    b"<!doctype": "begins with <!DOCTYPE, so it is HTML or XML",
+    b"{\\rtf": "begins with {\\rtf, so it is RTF",
+}
+"""How a file begins, in small letters, that is no lines of plain text whatever its name."""
+
+
+def refuse_other_kinds(path: str) -> None:
+    """Raises ValueError for a named file that is no plain text, by its name or by what is in it; a pipe, which can be
+    read but once, is judged by its name."""
+    told = None
+    if Path(path.removesuffix(".gz")).suffix.lower().removeprefix(".") in OTHER_KINDS.split():
+        told = "is of a kind that is not read"
+    elif path != "-" and Path(path).is_file():
+        told = markup_of(Path(path))
+    if told:
+        told += ", and lines of it would be translated as plain text"
+        stream = f"gunzip < {path} |" if path.endswith(".gz") else f"< {path}"
+        remedy = f"Convert it to XLIFF or PO, or, if it is lines, give it as - ({stream})"
+        raise ValueError(f"{path}: {told}. {remedy}")
+
+
+def markup_of(path: Path) -> str | None:
+    """Why this file is no plain text, or None."""
+    from headway.data.corpus import opened
+
+    with opened(path) as stream:
+        start = stream.read(1 << 12).removeprefix(b"\xef\xbb\xbf").lstrip().lower()
+    return next((told for begins, told in MARKUP.items() if start.startswith(begins)), None)
 
 
 @contextmanager

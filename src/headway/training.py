@@ -175,6 +175,7 @@ def train(
             device=where,
             progress=reporter(quiet),
             describe=lambda batch: described(batch, data, tokenizers),
+            sample=validation.samples,
         )
         if chosen.train.lora is not None:
             plain_tensors, model = merged(module_tensors(model)), build(chosen.model, tokenizers.sizes).to(where)
@@ -315,6 +316,9 @@ def resumed(folder: Path, given: Recipe | None, shrunk: bool) -> Recipe:
     return known
 
 
+SAMPLES = 5
+"""Validation lines whose translations are kept at each validation, to be looked at over time."""
+
 ALIGNED, TELLING = 500, 3
 """Pairs that an alignment is chosen by, and bytes of a piece that was copied and not met by chance."""
 
@@ -341,9 +345,14 @@ class Validation:
 
     def __call__(self, model: Any, step: int) -> dict[str, float]:
         logprobs = [value for line in score_ids(model, self.encoded) for value in line]
-        translated, references = self.translated(model, VALID_LINES)
-        bleu = score_bleu(translated, references, language=self.recipe.data.target_language)
+        translated, pairs = self.translated(model, VALID_LINES)
+        bleu = score_bleu(translated, [target for _, target in pairs], language=self.recipe.data.target_language)
         return {"loss": -sum(logprobs) / len(logprobs), "bleu": bleu}
+
+    def samples(self, model: Any) -> list[dict[str, str]]:
+        """What the model says of the first few, for samples.jsonl."""
+        rows = zip(*self.translated(model, SAMPLES), strict=True)
+        return [{"source": source, "reference": target, "output": said} for said, (source, target) in rows]
 
     def _rows(self, tally: Tally | None = None, **options: Any) -> list[Row | None]:
         """The pairs as training reads them; without a match, if none is asked for."""
@@ -364,27 +373,28 @@ class Validation:
         log.info("alignment by %s, head %d: right for %d of %d copied pieces", *found.head, found.right, found.num)
         return AlignmentConfig(layer=found.head.layer, head=found.head.head)
 
-    def translated(self, model: Any, most: int) -> tuple[list[str], list[str]]:
-        """Translations of the first pairs, and their references. With tags or context, of those that were encoded with
+    def translated(self, model: Any, most: int) -> tuple[list[str], list[tuple[str, str]]]:
+        """Translations of the first pairs, and these. With tags or context, of those that were encoded with
         them."""
         search, target = self.recipe.search, self.tokenizers.target
         if not self.with_more:
-            sources, references = zip(*self.pairs[:most], strict=True)
+            pairs = self.pairs[:most]
             languages = self.recipe.data.source_language, self.recipe.data.target_language
             translator = Translator(model, self.tokenizers, search, self.longest, languages)
-            return [line[0].text for line in translate_lines(translator, sources, Counts())], list(references)
+            sources = [source for source, _ in pairs]
+            return [line[0].text for line in translate_lines(translator, sources, Counts())], pairs
         rows = zip(self._rows(), self.pairs, strict=True)
-        chosen = [(row, pair[1]) for row, pair in rows if row is not None][:most]
+        chosen = [(row, pair) for row, pair in rows if row is not None][:most]
         banned = [*target.line_breaking_ids, *target.atom_ids]
         found = translate_ids(model, [row.source for row, _ in chosen], search, banned=banned)
-        return [target.decode_line(line[0].tokens)[0] for line in found], [text for _, text in chosen]
+        return [target.decode_line(line[0].tokens)[0] for line in found], [pair for _, pair in chosen]
 
     def scores(self, model: Model) -> dict[str, Any]:
         """Those of the finished model on all pairs."""
         if not self.with_more:
             return scored(model, self.pairs)
-        translated, references = self.translated(model.module, len(self.pairs))
-        return asdict(score_corpus(translated, references, language=model.languages.target))
+        translated, pairs = self.translated(model.module, len(self.pairs))
+        return asdict(score_corpus(translated, [target for _, target in pairs], language=model.languages.target))
 
 
 def estimated(folder: Path, model: nn.Module, loader: Loader, recipe: Recipe, device: torch.device) -> Estimate:

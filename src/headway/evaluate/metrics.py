@@ -60,18 +60,22 @@ def check_lines(outputs: Sequence[str], references: Sequence[str]) -> None:
         raise ValueError("there are no lines to score: both the outputs and the references are empty")
 
 
+def metrics(language: str | None) -> tuple[BLEU, CHRF, TER]:
+    """sacreBLEU's metrics for a target language (None: unknown)."""
+    split = language_code(language) in _JAPANESE | _CHINESE
+    return BLEU(tokenize=bleu_tokenizer(language)), CHRF(), TER(normalized=split, asian_support=split)
+
+
 def score_bleu(outputs: Sequence[str], references: Sequence[str], *, language: str | None = None) -> float:
     """BLEU alone, as `score_corpus` gives it; for validation, where the other scores would cost time."""
     check_lines(outputs, references)
-    return BLEU(tokenize=bleu_tokenizer(language)).corpus_score(outputs, [references]).score
+    return metrics(language)[0].corpus_score(outputs, [references]).score
 
 
 def score_corpus(outputs: Sequence[str], references: Sequence[str], *, language: str | None = None) -> Scores:
     """Every score of outputs against one reference each; language: the target's. Raises what check_lines does."""
     check_lines(outputs, references)
-    bleu, chrf = BLEU(tokenize=bleu_tokenizer(language)), CHRF()
-    split = language_code(language) in _JAPANESE | _CHINESE
-    ter = TER(normalized=split, asian_support=split)
+    bleu, chrf, ter = metrics(language)
     found = bleu.corpus_score(outputs, [references])
     return Scores(
         num_lines=len(outputs),

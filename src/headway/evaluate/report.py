@@ -6,6 +6,7 @@ are made visible, right-to-left text keeps to its own box, and what is too long 
 The independent checks (an HTML parser, an XML parser) are in tests/test_report.py.
 """
 
+import itertools
 import json
 import math
 import re
@@ -17,7 +18,7 @@ from typing import Any
 
 import rich.table
 import rich.text
-from jinja2 import Environment, StrictUndefined, Template
+from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 from rich.console import Console
 
 LONGEST = 1000
@@ -85,16 +86,26 @@ class Histogram:
 
 @dataclass(frozen=True)
 class Lines:
-    """One line for each name: points (x, y) in the order of x."""
+    """One line for each name: points (x, y) in the order of x. A name without points keeps its colour for itself.
+
+    bands: for a name whose points are means, the lowest and the highest value at each of them."""
 
     title: str
     axis: str
     unit: str
     points: Mapping[str, Sequence[tuple[float, float]]]
+    bands: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        assert all(len(band) == len(self.points[name]) for name, band in self.bands.items()), self.title
 
     def table(self) -> Table:
-        rows = [[name, x, y] for name, points in self.points.items() for x, y in points]
-        return Table(self.title, ["line", self.axis, self.unit], rows)
+        columns = ["line", self.axis, self.unit, *(["lowest", "highest"] if self.bands else [])]
+        rows = []
+        for name, points in self.points.items():
+            ends = self.bands.get(name) or ([(None, None)] if self.bands else [()]) * len(points)
+            rows += [[name, *point, *end] for point, end in zip(points, ends, strict=True)]
+        return Table(self.title, columns, rows)
 
 
 @dataclass(frozen=True)
@@ -118,7 +129,23 @@ class Examples:
     languages: tuple[str | None, str | None] = field(default=(None, None))
 
 
-Section = Text | Table | Histogram | Lines | Examples
+@dataclass(frozen=True)
+class Version:
+    """Texts that stand for the same, each after whose it is: the source, the reference, what a model said."""
+
+    place: str
+    texts: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Versions:
+    """Texts below each other, to be compared."""
+
+    title: str
+    rows: Sequence[Version]
+
+
+Section = Text | Table | Histogram | Lines | Examples | Versions
 
 
 # ---- what a reader sees of a value ----
@@ -185,6 +212,7 @@ class Chart:
     y_ticks: list[tuple[float, str]]
     bars: list[tuple[int, float, float, float, float, str]] = field(default_factory=list)  # series x y width height
     lines: list[tuple[int, list[tuple[float, float, str]]]] = field(default_factory=list)  # series, points
+    bands: list[tuple[int, list[tuple[float, float]]]] = field(default_factory=list)  # series, corners
 
 
 def ticks(low: float, high: float) -> list[float]:
@@ -222,13 +250,21 @@ def lines(section: Lines) -> Chart:
     finite = {
         name: [point for point in points if all(map(math.isfinite, point))] for name, points in section.points.items()
     }
+    bands = {name: zip(section.points[name], band, strict=True) for name, band in section.bands.items()}
+    bands = {
+        name: [(x, *ends) for (x, _), ends in band if all(map(math.isfinite, ends))] for name, band in bands.items()
+    }
     xs, ys = ([point[at] for points in finite.values() for point in points] or [0.0] for at in (0, 1))
+    ys += [end for band in bands.values() for _, *ends in band for end in ends]
     x_marks, y_marks = ticks(min(xs), max(xs)), ticks(min(ys), max(ys))
     x, y = scale(x_marks[0], x_marks[-1], LEFT, RIGHT), scale(y_marks[0], y_marks[-1], BOTTOM, TOP)
     x_ticks, y_ticks = ([(at(mark), shown(mark)) for mark in marks] for at, marks in ((x, x_marks), (y, y_marks)))
     chart = Chart(list(finite), section.axis, section.unit, x_ticks, y_ticks)
     for series, (name, points) in enumerate(finite.items()):
         chart.lines.append((series, [(x(a), y(b), f"{name}: {shown(a)}, {shown(b)}") for a, b in points]))
+        band = bands.get(name, [])
+        corners = [(x(a), y(low)) for a, low, _ in band] + [(x(a), y(high)) for a, _, high in reversed(band)]
+        chart.bands += [(series, corners)] * bool(corners)
     return chart
 
 
@@ -237,7 +273,9 @@ def lines(section: Lines) -> Chart:
 
 def page(title: str, sections: Sequence[Section]) -> str:
     """One HTML file with everything in it: for a browser without a network, light or dark, or for paper."""
-    text = template().render(title=title, sections=[(kind(section), section, chart(section)) for section in sections])
+    text = template("report.html").render(
+        title=title, sections=[(kind(section), section, chart(section)) for section in sections]
+    )
     return visible(text)
 
 
@@ -252,11 +290,20 @@ def kind(section: Section) -> str:
 
 
 @cache
-def template() -> Template:
-    room = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+def template(name: str) -> Template:
+    """A page of this folder; what pages share stands in style.html. `tojson` makes data that may stand in a script."""
+    folder = files("headway.evaluate")
+    room = Environment(
+        loader=FunctionLoader(lambda file: folder.joinpath(file).read_text(encoding="utf-8")),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    room.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     room.filters.update(shown=shown)
     room.globals.update(marked=marked, width=WIDTH, height=HEIGHT, left=LEFT, right=RIGHT, top=TOP, bottom=BOTTOM)
-    return room.from_string(files("headway.evaluate").joinpath("report.html").read_text(encoding="utf-8"))
+    return room.get_template(name)
 
 
 def to_json(title: str, sections: Sequence[Section]) -> str:
@@ -306,7 +353,8 @@ def terminal_parts(section: Section) -> Iterator[rich.text.Text | rich.table.Tab
         case Lines():
             columns = ["line", "points", "first", "last", "lowest", "highest"]
             ys = {name: [y for _, y in points] for name, points in section.points.items()}
-            rows = [[name, len(y), y[0], y[-1], min(y), max(y)] for name, y in ys.items() if y]
+            every = {name: [*y, *itertools.chain(*section.bands.get(name, ()))] for name, y in ys.items()}
+            rows = [[name, len(y), y[0], y[-1], min(every[name]), max(every[name])] for name, y in ys.items() if y]
             yield grid(Table(section.title, columns, rows))
         case Examples():
             for example in section.rows[:ON_TERMINAL]:
@@ -317,12 +365,21 @@ def terminal_parts(section: Section) -> Iterator[rich.text.Text | rich.table.Tab
                     yield rich.text.Text.assemble(
                         "  ", *((piece, "reverse" if on else "") for piece, on in marked(text, spans))
                     )
-            if (more := len(section.rows) - ON_TERMINAL) > 0:
-                yield rich.text.Text(f"{more:,} more are in a report file (.html, .json)")
+            yield from rest_of(section.rows)
+        case Versions():
+            for version in section.rows[:ON_TERMINAL]:
+                yield rich.text.Text(shown(version.place), style="dim")
+                yield grid(Table(version.place, ["", ""], version.texts), header=False)
+            yield from rest_of(section.rows)
 
 
-def grid(table: Table) -> rich.table.Table:
-    made = rich.table.Table(box=None, pad_edge=False)
+def rest_of(rows: Sequence[object]) -> Iterator[rich.text.Text]:
+    if (more := len(rows) - ON_TERMINAL) > 0:
+        yield rich.text.Text(f"{more:,} more are in a report file (.html, .json)")
+
+
+def grid(table: Table, header: bool = True) -> rich.table.Table:
+    made = rich.table.Table(box=None, pad_edge=False, show_header=header)
     for name, numeric in zip(table.columns, table.numeric, strict=True):
         made.add_column(rich.text.Text(shown(name)), justify="right" if numeric else "left", overflow="fold")
     for row in table.rows:

@@ -30,10 +30,10 @@ The slow twin is `headway.generate.decode.greedy`; `tests/test_beam.py` also enu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -85,6 +85,20 @@ class Hypothesis:
     unmet: tuple[str, ...] = ()
 
 
+class Seen(NamedTuple):
+    """A continuation that a step looked at: tokens of the whole, an end of sentence too; logprob, total: of its last
+    token and of all (nats); alive: whether the search goes on from it. Those that ended are among the results."""
+
+    tokens: tuple[int, ...]
+    logprob: float
+    total: float
+    alive: bool
+
+
+Watch = Callable[[int, list[Seen]], None]
+"""Told at each step, by a source's index: the best 2 * beam of the best beam + 1 of each alive; `exact`: and ends."""
+
+
 def length_penalty(penalty: GNMTConfig | PowerConfig, num_tokens: int) -> float:
     """What the log-probability of `num_tokens` tokens is divided by (alpha .6, n 10: gnmt 1.73286, power 3.98107)."""
     base = (5 + num_tokens) / 6 if penalty.kind == "gnmt" else num_tokens
@@ -126,6 +140,15 @@ class _Node:
     def then(self, token: int, logprob: float, total: float, state: Any = None) -> _Node:
         return _Node(token, logprob, total, self, state)
 
+    def path(self) -> tuple[list[int], list[float]]:
+        """The tokens behind the begin of sentence, and their log-probabilities."""
+        tokens, logprobs, last = list[int](), list[float](), self
+        while last.before is not None:
+            tokens.append(last.token)
+            logprobs.append(last.logprob)
+            last = last.before
+        return tokens[::-1], logprobs[::-1]
+
 
 @dataclass(slots=True)
 class _Search:
@@ -144,16 +167,10 @@ class _Search:
         full = self.config.stop == "exact" and finished and len(self.ended) >= self.config.beam
         if full and score < self.ended[-1].score:
             return
-        tokens: list[int] = []
-        logprobs: list[float] = []
-        last = node
-        while last.before is not None:
-            tokens.append(last.token)
-            logprobs.append(last.logprob)
-            last = last.before
-        tokens = tokens[finished:][::-1]
+        tokens, logprobs = node.path()
+        tokens = tokens[: len(tokens) - finished]
         unmet = self.constraint.unmet(node.state) if self.constraint is not None and not finished else ()
-        self.ended.append(Hypothesis(tokens, score, node.total, logprobs[::-1], finished, unmet))
+        self.ended.append(Hypothesis(tokens, score, node.total, logprobs, finished, unmet))
         self.ended.sort(key=_rank)
         if full:
             self.ended.pop()
@@ -192,6 +209,7 @@ def beam_search(
     constraints: Sequence[Constraint | None] | None = None,
     bos: int = 1,
     eos: int = 2,
+    watch: Watch | None = None,
 ) -> list[list[Hypothesis]]:
     """The `n_best` best outputs of each source, best first, all distinct.
 
@@ -199,7 +217,7 @@ def beam_search(
     is `int(max_ratio * len(source)) + max_extra`. banned: ids that never appear. Fewer than n_best come back only where
     fewer outputs exist. An output may be empty.
     constraints: one for each source, or None. An output cut at the length limit says what is `unmet`; none at all comes
-    back where every way on is forbidden.
+    back where every way on is forbidden. watch: told what each step looked at.
     Raises SearchError, which names the source, where the model gives no usable numbers.
     """
     check_search(model, config, banned, eos)
@@ -221,7 +239,7 @@ def beam_search(
         _refuse_nan(logprobs, busy)
         logprobs.index_fill_(1, struck, -inf)
         _forbid(logprobs, busy, eos)
-        rows = _advance(logprobs, nodes, busy, config, eos, length)
+        rows = _advance(logprobs, nodes, busy, config, eos, length, watch)
 
         going, kept = [], []
         for search, alive_rows in zip(busy, rows, strict=True):
@@ -237,7 +255,13 @@ def beam_search(
 
 
 def _advance(
-    logprobs: Tensor, nodes: list[_Node], busy: list[_Search], config: SearchConfig, eos: int, length: int
+    logprobs: Tensor,
+    nodes: list[_Node],
+    busy: list[_Search],
+    config: SearchConfig,
+    eos: int,
+    length: int,
+    watch: Watch | None,
 ) -> list[list[int]]:
     """Put in each search what its alive prefixes become, and return the row that each of the new ones grew from."""
     beam, device = config.beam, logprobs.device
@@ -284,9 +308,21 @@ def _advance(
         if constraint is not None:  # the banks' order is not that of the totals
             best = sorted(range(len(grown)), key=lambda place: -search.alive[place].total)
             search.alive, grown = [search.alive[place] for place in best], [grown[place] for place in best]
+        if watch is not None:
+            looked = [nodes[row].then(new, value, total) for total, row, new, value in zip(*candidates, strict=True)]
+            if config.stop == "exact":
+                looked = [node for node in looked if node.token != eos]
+                looked += [node.then(eos, end, node.total + end) for node, end in zip(parents, ends[mine], strict=True)]
+            watch(search.index, _seen(looked, search.alive))
         rows.append(grown)
         first_row += len(parents)
     return rows
+
+
+def _seen(looked: list[_Node], alive: list[_Node]) -> list[Seen]:
+    """What can be, and whether it is among the alive."""
+    going, able = {tuple(node.path()[0]) for node in alive}, [node for node in looked if node.total > -inf]
+    return [Seen(path, node.logprob, node.total, path in going) for node in able for path in [tuple(node.path()[0])]]
 
 
 def _forbid(logprobs: Tensor, busy: list[_Search], eos: int) -> None:

@@ -1,4 +1,5 @@
-"""What training tells: metrics.jsonl (no clock in it, so resumed = unbroken), timing.jsonl, TensorBoard, and a person.
+"""What training tells: metrics.jsonl and samples.jsonl (no clock in them, so resumed = unbroken), timing.jsonl,
+TensorBoard, and a person. What reads them again is headway.evaluate.run_report.
 
 Rows for a person go to stderr: a bar on a terminal, a plain line every few seconds otherwise, or nothing.
 """
@@ -7,10 +8,10 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Protocol, Self
+from typing import IO, Any, BinaryIO, Protocol, Self
 
 Row = Mapping[str, Any]
 
@@ -92,26 +93,37 @@ def reporter(quiet: bool = False) -> Reporter:
     return Silence() if quiet else Bar() if sys.stderr.isatty() else Lines()
 
 
-class RunLog:
-    """The three records of a run, cut back to where a checkpoint was taken, and written on from there."""
+def cut_back(path: Path, step: int, size: int) -> BinaryIO:
+    """A file as it was at a checkpoint, to be written on from there. Raises ValueError where it is shorter now."""
+    here = path.stat().st_size if path.exists() else 0
+    if here < size:
+        told = f"{path} has {here} bytes, at step {step} it had {size}: it was cut or removed"
+        raise ValueError(f"{told}. Put it back, or begin again with --force")
+    file = path.open("ab")
+    file.truncate(size)
+    return file
 
-    def __init__(self, folder: Path, step: int, metrics_bytes: int) -> None:
+
+def line(row: Row) -> bytes:
+    """JSON; half a surrogate pair, which UTF-8 does not have, is spelt as JSON spells it."""
+    return (json.dumps(row, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace")
+
+
+class RunLog:
+    """The records of a run, cut back to where a checkpoint was taken, and written on from there."""
+
+    def __init__(self, folder: Path, step: int, metrics_bytes: int, samples_bytes: int) -> None:
         from torch.utils.tensorboard import SummaryWriter  # a second of import
 
-        path = folder / "metrics.jsonl"
-        here = path.stat().st_size if path.exists() else 0
-        if here < metrics_bytes:
-            told = f"{path} has {here} bytes, at step {step} it had {metrics_bytes}: it was cut or removed"
-            raise ValueError(f"{told}. Put it back, or begin again with --force")
-        self.metrics = path.open("ab")
-        self.metrics.truncate(metrics_bytes)
+        self.metrics = cut_back(folder / "metrics.jsonl", step, metrics_bytes)
+        self.samples = cut_back(folder / "samples.jsonl", step, samples_bytes)
         self.timing = (folder / "timing.jsonl").open("a", encoding="utf-8")
         self.board = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1 if step else None)
         self.clock = time.monotonic()
 
     def write(self, row: Row) -> float:
         """Record a row of step, lr, loss, ... or of a validation; returns the seconds since the last row."""
-        self.metrics.write((json.dumps(row) + "\n").encode())
+        self.metrics.write(line(row))
         self.metrics.flush()
         now = time.monotonic()
         seconds, self.clock = now - self.clock, now
@@ -121,11 +133,17 @@ class RunLog:
                 self.board.add_scalar(name, value, row["step"])
         return seconds
 
-    def settle(self) -> int:
-        """Everything so far is on the disk; returns the length of metrics.jsonl."""
-        os.fsync(self.metrics.fileno())
+    def sampled(self, step: int, samples: Sequence[Row]) -> None:
+        """Record what the model says at a validation: rows of source, reference, output."""
+        self.samples.writelines(line({"step": step, **sample}) for sample in samples)
+        self.samples.flush()
+
+    def settle(self) -> tuple[int, int]:
+        """Everything so far is on the disk; returns the lengths of metrics.jsonl and samples.jsonl."""
+        for file in (self.metrics, self.samples):
+            os.fsync(file.fileno())
         self.timing.flush()
-        return os.fstat(self.metrics.fileno()).st_size
+        return os.fstat(self.metrics.fileno()).st_size, os.fstat(self.samples.fileno()).st_size
 
     def __enter__(self) -> Self:
         return self
@@ -134,5 +152,6 @@ class RunLog:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.metrics.close()
+        self.samples.close()
         self.timing.close()
         self.board.close()

@@ -5,7 +5,7 @@ that runs on. So a run that was killed and resumed is the unbroken run, bit for 
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,8 +17,8 @@ from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from headway.checkpoint import load_tensors, write_files, write_json
 from headway.config import TrainConfig
 from headway.train.average import average
-from headway.train.log import Reporter, RunLog
-from headway.train.loss import token_loss
+from headway.train.log import Reporter, Row, RunLog
+from headway.train.loss import PAD, token_loss
 from headway.train.optim import build_optimizer, build_schedule
 from headway.train.state import RunFolder, StopSignals, TrainState, best_of, seed_of
 
@@ -57,10 +57,12 @@ def train(
     device: torch.device | str,
     progress: Reporter,
     describe: Callable[[Any], object] | None = None,
+    sample: Callable[[nn.Module], Sequence[Row]] | None = None,
 ) -> None:
     """Train from the newest checkpoint in `run` (or from step 0) to the end; the model then holds the final weights.
 
-    `validate(model, step)` gives scores, "loss" among them; `describe(batch)` gives JSON to show a person (its texts).
+    `validate(model, step)` gives scores, "loss" among them; `describe(batch)` gives JSON to show a person (its texts);
+    `sample(model)` gives what to keep in samples.jsonl at each validation.
     Raises TrainingError, Interrupted, and ValueError for settings other than those the run began with.
     """
     device = torch.device(device)
@@ -77,7 +79,7 @@ def train(
         next(batches)  # the last batch used
     with ExitStack() as stack:
         stack.callback(progress.close)
-        log = stack.enter_context(RunLog(run.path, state.step, state.metrics_bytes))
+        log = stack.enter_context(RunLog(run.path, state.step, state.metrics_bytes, state.samples_bytes))
         stop = stack.enter_context(StopSignals())
         if not run.checkpoints():
             run.save(model, optimizer, state, config.keep, best)
@@ -110,12 +112,13 @@ def train(
 
             state.level = loss if state.level is None else 0.98 * state.level + 0.02 * loss
             row = {"step": state.step, "epoch": state.epoch, "lr": lr, "loss": loss, "nll": nll, "tokens": tokens}
-            row |= {"grad_norm": norm.item()}
+            row |= {"grad_norm": norm.item(), "padding": padding(micro)}
             seconds = log.write(row)
             progress.step(row | {"tokens_per_second": tokens / max(seconds, 1e-9)}, config.steps)
             state.score = None
             if validate and (state.step % config.validate_every == 0 or state.step == config.steps):
                 scores = validate(model.eval(), state.step)
+                log.sampled(state.step, sample(model) if sample else [])
                 model.train()
                 log.write({"step": state.step} | {f"valid_{name}": value for name, value in scores.items()})
                 progress.say(f"step {state.step:,}: " + ", ".join(f"{name} {scores[name]:.4g}" for name in scores))
@@ -123,7 +126,7 @@ def train(
             last = state.step == config.steps or state.stopped
             state.regular = last or state.step % config.save_every == 0 or bool(best and state.score is not None)
             if state.regular or stop.raised:
-                state.metrics_bytes = log.settle()
+                state.metrics_bytes, state.samples_bytes = log.settle()
                 path = run.save(model, optimizer, state, config.keep, best)
                 if stop.raised and not last:
                     raise Interrupted(f"stopped after step {state.step:,}, saved in {path}; go on with --resume")
@@ -146,6 +149,12 @@ def unsound(loss: float, norm: float, level: float | None, tokens: int) -> str |
     if level is not None and loss > 3 * level + 1 + 10 / math.sqrt(tokens):
         return f"the loss exploded: {loss:.3f}, it was about {level:.3f} before"
     return None
+
+
+def padding(micro: Sequence[Batch]) -> float:
+    """The share of an update's places, source and target, that hold no token."""
+    places = sum(batch.source.numel() + batch.target_out.numel() for batch in micro)
+    return 1 - sum(int((batch.source != PAD).sum()) + batch.num_tokens for batch in micro) / places
 
 
 def judge(state: TrainState, score: float, patience: int | None) -> None:

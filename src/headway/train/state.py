@@ -3,7 +3,7 @@
     run.json                      what the bits depend on: library versions, threads, device, machine, settings, data
     recipe.toml                   what to do, written when the run begins; then it can be resumed
     checkpoints/step-00000500/    model.safetensors, optimizer.safetensors, state.json
-    metrics.jsonl timing.jsonl tensorboard/
+    metrics.jsonl samples.jsonl timing.jsonl tensorboard/
 
 A checkpoint is written to a temporary folder, flushed and renamed, so a folder with a right name is a whole checkpoint;
 older ones go only after that. Dropout needs no saved generator: each update seeds it from (seed, step).
@@ -54,7 +54,7 @@ STORE = "store"
 
 OURS = (
     *(RECIPE, WEIGHTS, CONFIG, TOKENIZER, *TOKENIZERS),
-    *(ESTIMATE, "checkpoints", "metrics.jsonl", "timing.jsonl", "tensorboard"),
+    *(ESTIMATE, "checkpoints", "metrics.jsonl", "samples.jsonl", "timing.jsonl", "tensorboard"),
 )
 """What an earlier run wrote, in the order in which to remove it: nothing may pass for a whole run on the way."""
 
@@ -73,6 +73,7 @@ class TrainState:
     score: float | None = None  # of the validation at this very step
     regular: bool = False  # due by the settings (not by Ctrl-C): only such ones are averaged
     metrics_bytes: int = 0
+    samples_bytes: int = 0
 
 
 class Checkpoint(NamedTuple):

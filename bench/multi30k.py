@@ -1,0 +1,185 @@
+"""Multi30k as it is published: lower-cased, Moses-normalised, Moses-tokenised text to train on, and scores on it.
+
+    python bench/multi30k.py prepare FOLDER [--data FOLDER]
+    python bench/multi30k.py score RUN [--data FOLDER] [--beam 5] [--json >> bench/results/multi30k.jsonl]
+
+`--data` is the folder with the captions as they come (`task1/raw` of the data set), multi30k/ of HEADWAY_DATA by
+default. `score` gives two BLEU scores: of lower-cased tokens, as papers print it, and of plain text by sacreBLEU. A run
+on captions as they come reads those, and what it writes is prepared for the first score; a run on prepared text reads
+that, and what it writes is detokenised for the second, which is then without regard to case. The table in
+docs/results.md is made of the rows by bench/tables.py.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from sacrebleu.metrics.bleu import BLEU
+from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer
+
+import headway
+from headway.config import DataConfig, Recipe
+from headway.data.corpus import read_lines
+from headway.evaluate.metrics import check_lines
+from headway.evaluate.run_report import read_runs
+from headway.recipe import load_recipe, recipe_names, resolve_paths
+
+TRAINING = ("train", "val")
+TESTS = {
+    "test2016": "test_2016_flickr",
+    "test2017": "test_2017_flickr",
+    "test2018": "test_2018_flickr",
+    "mscoco": "test_2017_mscoco",
+}
+LANGUAGES = ("en", "de", "fr")
+PUBLISHED = ("test_2016_flickr", "de", 12_103)
+"""A reference, and its tokens as the published score counts them: whoever has others measures something else."""
+
+
+# ---- the text ----
+
+
+def prepared(lines: Sequence[str], language: str) -> list[str]:
+    """Lines in lower case, with Moses' punctuation, and one space between Moses' tokens."""
+    normalizer, tokenizer = MosesPunctNormalizer(language), MosesTokenizer(language)
+    # Lower case comes first, or Moses takes other abbreviations (12,102). No escapes: `&quot;` is one token as much as
+    # `"` is, but several to whoever cuts words at punctuation.
+    return [
+        " ".join(tokenizer.tokenize(normalizer.normalize(line.lower()), aggressive_dash_splits=False, escape=False))
+        for line in lines
+    ]
+
+
+def detokenised(lines: Sequence[str], language: str) -> list[str]:
+    detokenizer = MosesDetokenizer(language)
+    return [detokenizer.detokenize(line.split(), unescape=False) for line in lines]
+
+
+def num_tokens(lines: Sequence[str]) -> int:
+    return sum(len(line.split()) for line in lines)
+
+
+def captions(data: Path, name: str, language: str) -> list[str]:
+    """A side of a part, as it comes. Raises ValueError where it is missing or no text."""
+    plain, packed = data / f"{name}.{language}", data / f"{name}.{language}.gz"
+    return read_lines(packed if packed.exists() and not plain.exists() else plain)
+
+
+def checked(data: Path) -> Path:
+    """The folder, if its text comes out as published. Raises ValueError for another version of it."""
+    name, language, count = PUBLISHED
+    if (found := num_tokens(prepared(captions(data, name, language), language))) != count:
+        told = f"{name}.{language} has {found:,} tokens, and {count:,} in the published text"
+        raise ValueError(f"{data}: {told}; take the captions of task1/raw as they come, and sacremoses 0.2")
+    return data
+
+
+def prepare(data: Path, folder: Path) -> None:
+    """All parts in all languages, line by line as they come. Raises ValueError where it would write over them."""
+    if folder.resolve() == data.resolve():
+        raise ValueError(f"{folder}: the captions as they come lie here; name another folder to write to")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in (*TRAINING, *TESTS.values()):
+        for language in LANGUAGES:
+            lines = prepared(captions(data, name, language), language)
+            text = "".join(f"{line}\n" for line in lines)
+            (folder / f"{name}.{language}").write_text(text, encoding="utf-8", newline="")
+
+
+# ---- the scores ----
+
+
+def scores(outputs: Sequence[str], references: Sequence[str], language: str, raw: bool) -> dict[str, Any]:
+    """Both scores of the outputs of a run on captions as they come (raw), or on prepared text.
+
+    references: as they come. BLEU in 0 to 100; reference_tokens: what the first counts the references as."""
+    check_lines(outputs, references)
+    tokens = prepared(outputs, language) if raw else outputs
+    plain = outputs if raw else detokenised(outputs, language)
+    gold = prepared(references, language)
+    # `force`: sacreBLEU warns of text that looks tokenised, and here it is meant to be.
+    by_tokens, by_text = BLEU(tokenize="none", force=True), BLEU(lowercase=not raw)
+    return {
+        "bleu_tok_lc": round(by_tokens.corpus_score(tokens, [gold]).score, 2),
+        "reference_tokens": num_tokens(gold),
+        "bleu": round(by_text.corpus_score(plain, [references]).score, 2),
+        "signature": str(by_text.get_signature()),
+    }
+
+
+def reads_raw(data: DataConfig, folder: Path, language: str) -> bool:
+    """Whether a run learnt from captions as they come; False: from prepared text. Raises ValueError for neither."""
+    known, raw = read_lines(data.source) if data.source else [], captions(folder, "train", language)
+    if known == raw:
+        return True
+    if known == prepared(raw, language):
+        return False
+    told = f"train.{language} neither as it comes nor as `prepare` writes it, so its sources are not known"
+    raise ValueError(f"{data.source or 'the run'}: is {told}")
+
+
+def called(recipe: Recipe, run: Path) -> str:
+    """The name of the package's recipe with these settings, whatever the seed and the files, or else the run's."""
+
+    def settings(one: Recipe) -> Recipe:
+        files = dict.fromkeys(("source", "target", "valid_source", "valid_target", "store"))
+        data, train = one.data.model_copy(update=files), one.train.model_copy(update={"seed": 1})
+        return one.model_copy(update={"data": data, "train": train})
+
+    same = (name for name in recipe_names() if settings(load_recipe(name)) == settings(recipe))
+    return next(same, f"{run.resolve().name}, own settings")
+
+
+def commit() -> str:
+    """Of the code that scores, `-dirty` where it was changed since."""
+    command = ["git", "--no-optional-locks", "describe", "--always", "--dirty"]
+    done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
+
+
+def measured(run: Path, data: Path, beam: int) -> Iterator[dict[str, Any]]:
+    """A row for each test set."""
+    model, [made] = headway.load(run), read_runs([run], lambda folder: {})
+    recipe = resolve_paths(load_recipe(run / "recipe.toml"), run)
+    source, target = model.languages.source, model.languages.target
+    if source is None or target is None or not {source, target} <= {*LANGUAGES}:
+        raise ValueError(f"{run}: translates {source} to {target}, and Multi30k has {', '.join(LANGUAGES)}")
+    raw = reads_raw(recipe.data, data, source)
+    facts = {"recipe": called(recipe, run), "commit": commit(), "seed": recipe.train.seed, "pair": f"{source}-{target}"}
+    facts |= {"steps": made.step, "wall_s": round(made.seconds) if made.seconds is not None else None, "beam": beam}
+    for test, name in TESTS.items():
+        texts = captions(data, name, source)
+        outputs = model.translate(texts if raw else prepared(texts, source), beam=beam)
+        yield {**facts, "test": test, **scores(outputs, captions(data, name, target), target, raw)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    writing, scoring = commands.add_parser("prepare"), commands.add_parser("score")
+    writing.add_argument("folder", type=Path)
+    scoring.add_argument("run", type=Path)
+    scoring.add_argument("--beam", type=int, default=5)
+    scoring.add_argument("--json", action="store_true", help="one object a line")
+    home = os.environ.get("HEADWAY_DATA")
+    for one in (writing, scoring):
+        one.add_argument("--data", type=Path, default=Path(home, "multi30k") if home else None, required=not home)
+    options = parser.parse_args()
+    try:
+        data = checked(options.data)
+        if options.command == "prepare":
+            return prepare(data, options.folder)
+        for row in measured(options.run, data, options.beam):
+            told = "{test}: {bleu_tok_lc:.2f} on {reference_tokens:,} lower-cased tokens, {bleu:.2f} ({signature})"
+            print(json.dumps(row) if options.json else told.format(**row), flush=True)
+    except ValueError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

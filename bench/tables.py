@@ -1,0 +1,118 @@
+"""The tables of docs/results.md, made of the rows in bench/results/*.jsonl.
+
+    python bench/tables.py [--check]
+
+A file NAME.jsonl, one JSON object a line as the benches print it with --json, becomes the table between the markers
+`<!-- NAME -->` and `<!-- /NAME -->`. `--check` writes nothing, and fails where the page is not what the rows say; so
+does tests/test_results.py, which reads the tables with code of its own.
+"""
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+HOME = Path(__file__).parents[1]
+PAGE, RESULTS = HOME / "docs" / "results.md", HOME / "bench" / "results"
+
+Columns = dict[str, tuple[str, str]]
+
+COLUMNS: dict[str, Columns] = {
+    "multi30k": {
+        "recipe": ("recipe", ""),
+        "commit": ("commit", ""),
+        "seed": ("seed", ""),
+        "pair": ("pair", ""),
+        "steps": ("updates", ",d"),
+        "minutes": ("trained in, min", ".1f"),
+        "beam": ("beam", ""),
+        "test": ("test set", ""),
+        "reference_tokens": ("tokens", ",d"),
+        "bleu_tok_lc": ("BLEU, lower-cased tokens", ".2f"),
+        "bleu": ("sacreBLEU, plain text", ".2f"),
+        "signature": ("signature", ""),
+    },
+    "multi30k-decoders": {
+        "recipe": ("recipe", ""),
+        "decoder": ("decoder", ""),
+        "commit": ("commit", ""),
+        "seed": ("seed", ""),
+        "steps": ("updates", ",d"),
+        "minutes": ("trained in, min", ".1f"),
+        "threads": ("threads", ""),
+        "beam": ("beam", ""),
+        "bleu": ("BLEU test2016", ".2f"),
+        "chrf": ("chrF2", ".2f"),
+        "valid_bleu": ("BLEU val", ".2f"),
+        "signature": ("signature", ""),
+    },
+}
+"""For each table the key of each column, its heading and its format. `minutes` is `wall_s` in minutes, and a signature
+is a number that is explained below the table."""
+
+FITTING = {"": (str, int), ",d": (int,), ".1f": (int, float), ".2f": (int, float)}
+"""What a format is for."""
+
+MARKED = re.compile(r"(?P<open><!-- (?P<name>[\w-]+) -->\n).*?(?P<close><!-- /(?P=name) -->)", re.DOTALL)
+
+
+def read_rows(path: Path, columns: Columns) -> list[dict[str, Any]]:
+    """The rows of a file. Raises ValueError with every line that is no row with these columns."""
+    rows, faults = [], []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            row = json.loads(line)
+            rows.append(row | {"minutes": row["wall_s"] / 60})
+        except (ValueError, TypeError, KeyError):
+            faults.append(f"{path}, line {number}: no JSON object with the seconds of training, wall_s: {line[:60]}")
+            continue
+        wrong = [key for key, (_, spec) in columns.items() if not isinstance(rows[-1].get(key), FITTING[spec])]
+        faults += [f"{path}, line {number}: {key} is missing, or of the wrong kind" for key in wrong]
+    if faults:
+        raise ValueError("\n".join(faults))
+    return rows
+
+
+def table(rows: Sequence[dict[str, Any]], columns: Columns) -> str:
+    """A Markdown table of rows, and below it what the numbers of its signatures mean."""
+    signatures = list(dict.fromkeys(row["signature"] for row in rows))
+    lines = [[heading for heading, _ in columns.values()], ["---"] * len(columns)]
+    for row in rows:
+        shown = row | {"signature": signatures.index(row["signature"]) + 1}
+        lines.append([format(shown[key], spec).replace("|", "\\|") for key, (_, spec) in columns.items()])
+    told = "".join(f"\n{number}. `{signature}`" for number, signature in enumerate(signatures, 1))
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines) + f"\n\nSignatures of sacreBLEU:\n{told}\n"
+
+
+def page(text: str, results: Path) -> str:
+    """The page with its tables made anew. Raises ValueError where files, columns and markers do not pair up."""
+    files = {path.stem: path for path in sorted(results.glob("*.jsonl"))}
+    marked = [found["name"] for found in MARKED.finditer(text)]
+    if sorted(marked) != sorted(files) or not files.keys() <= COLUMNS.keys():
+        known = ", ".join(sorted(COLUMNS))
+        told = f"results of {', '.join(files)}; markers of {', '.join(marked)}; columns of {known}"
+        raise ValueError(f"{told}: each file of results needs its columns here, and its markers on the page once")
+    made = {name: table(read_rows(path, COLUMNS[name]), COLUMNS[name]) for name, path in files.items()}
+    return MARKED.sub(lambda found: f"{found['open']}\n{made[found['name']]}\n{found['close']}", text)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail where the page is out of date")
+    options = parser.parse_args()
+    text = PAGE.read_text(encoding="utf-8")
+    try:
+        made = page(text, RESULTS)
+    except ValueError as error:
+        sys.exit(str(error))
+    if not options.check:
+        PAGE.write_text(made, encoding="utf-8", newline="")
+    elif made != text:
+        sys.exit(f"{PAGE}: is not what {RESULTS} says; run python bench/tables.py")
+
+
+if __name__ == "__main__":
+    main()

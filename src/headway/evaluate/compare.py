@@ -1,0 +1,131 @@
+"""Translations of one text by several systems: which is better, whether that may be chance, and where they differ.
+
+Scores, their intervals and p-values are sacreBLEU's (Post 2018): paired bootstrap resampling (Koehn 2004) of each
+output against the first. The independent check, sacreBLEU's own command line, is in tests/test_compare.py.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.significance import PairedTest, Result
+
+from headway.data.corpus import read_lines
+from headway.evaluate.metrics import metrics
+from headway.evaluate.report import Cell, Section, Table, Text, Version, Versions, shown
+from headway.evaluate.run_report import distinct
+
+SHOWN = 10
+"""Lines that are shown, those where the outputs differ most."""
+
+MOST_LINES = 50_000
+"""Lines that may be resampled: all resamples are in memory at once, some 80 KB for a line."""
+
+Texts = Sequence[str]
+
+
+def compare_outputs(
+    outputs: Sequence[str | Path],
+    reference: str | Path | None = None,
+    source: str | Path | None = None,
+    language: str | None = None,
+) -> list[Section]:
+    """Files of translations, line n of each of the same text. language: theirs, since BLEU cuts words by it.
+
+    Raises ValueError for all that cannot be read, is named twice, or has another number of lines than the rest."""
+    files = [Path(path) for path in outputs]
+    more = [Path(path) for path in (reference, source) if path is not None]
+    texts, faults = {}, []
+    names = distinct(files, faults)
+    for path in [*files, *more]:
+        try:
+            texts[path] = read_lines(path)
+        except ValueError as error:
+            faults.append(str(error))
+    if reference is None and len(files) < 2:
+        faults.append("one output and no reference: there is nothing to compare it with; name another, or a reference")
+    if not faults and len({len(lines) for lines in texts.values()}) > 1:
+        counts = ", ".join(f"{path} has {len(lines):,}" for path, lines in texts.items())
+        faults.append(f"{counts} lines: line n of each must be of the same text")
+    if faults:
+        raise ValueError("\n".join(faults))
+    said = {name: texts[path] for name, path in zip(names, files, strict=True)}
+    right, asked = (texts[Path(path)] if path is not None else None for path in (reference, source))
+    judged = scored(said, right, language) if right is not None else []
+    return [*judged, differing(said, right), *apart(said, right, asked)]
+
+
+def scored(outputs: Mapping[str, Texts], references: Texts, language: str | None) -> list[Section]:
+    """Scores with intervals, and the p-values of the differences to the first output."""
+    if len(references) > MOST_LINES:
+        told = f"{len(references):,} lines are too many to resample in memory; take {MOST_LINES:,} or fewer of them"
+        raise ValueError(f"{told}, such as: shuf --random-source=FILE -n {MOST_LINES}, the same lines of each file")
+    measures = {str(number): metric for number, metric in enumerate(metrics(language))}
+    signatures, found = PairedTest([*outputs.items()], measures, [references], test_type="bs")()
+    names, rows = list(outputs), []
+    for measure in signatures:
+        results = [result for result in found[measure] if isinstance(result, Result)]
+        rows += [row(measure, *one, results[0]) for one in zip(names, results, strict=True)]
+    columns = ["score", "output", "value", "95 %: from", "to", "against the first", "p"]
+    words = [f"{measure}: {signature}" for measure, signature in signatures.items()]
+    if len(names) > 1:
+        told = f"p: how likely so large a difference to {shown(names[0])} is by chance, by paired bootstrap resampling"
+        words.append(f"{told} (Koehn 2004). Below 0.05 it is held to be more than chance. Less TER is better.")
+    return [Table("Scores", columns, rows), Text("How they are measured", words)]
+
+
+def row(measure: str, name: str, result: Result, first: Result) -> list[Cell]:
+    assert result.mean is not None
+    assert result.ci is not None
+    value, mean, half = float(result.score), float(result.mean), float(result.ci)  # TER comes as numpy's float32
+    known: list[Cell] = [measure, name, value, mean - half, mean + half]
+    if result is first:
+        return [*known, None, None]
+    # Of an output against itself the resampling would say 1 / 1001, as if it were certain to be another.
+    return [*known, value - float(first.score), 1.0 if result.score == first.score else result.p_value]
+
+
+def differing(outputs: Mapping[str, Texts], references: Texts | None) -> Section:
+    """How many lines each output has other than the first; of these, how many are nearer to the reference."""
+    first, *others = outputs
+    columns, rows = ["output", "other lines", *(["nearer to the reference", "farther"] if references else [])], []
+    for name in others:
+        pairs = zip(outputs[first], outputs[name], strict=True)
+        numbers = [number for number, (ours, theirs) in enumerate(pairs) if ours != theirs]
+        counts: list[Cell] = [name, len(numbers)]
+        if references:
+            theirs, ours = ([nearness(outputs[one], references, at) for at in numbers] for one in (name, first))
+            gains = [one - other for one, other in zip(theirs, ours, strict=True)]
+            counts += [sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains)]
+        rows.append(counts)
+    return Table(f"Lines other than those of {shown(first)}, of {len(outputs[first]):,}", columns, rows)
+
+
+def nearness(texts: Texts, others: Texts, at: int) -> float:
+    """chrF of one line, 0 to 100; two empty lines are equal."""
+    return 100.0 if texts[at] == others[at] else CHRF().sentence_score(texts[at], [others[at]]).score
+
+
+def apart(outputs: Mapping[str, Texts], references: Texts | None, sources: Texts | None) -> list[Section]:
+    """The lines where an output is farthest from the first: by how near each is to the reference, or to each other."""
+    first, *others = outputs
+    found: list[tuple[float, int]] = []
+    for at, ours in enumerate(outputs[first]):
+        if theirs := [outputs[name] for name in others if outputs[name][at] != ours]:
+            if references:
+                known = nearness(outputs[first], references, at)
+                found.append((max(abs(nearness(texts, references, at) - known) for texts in theirs), at))
+            else:
+                found.append((100 - min(nearness(texts, outputs[first], at) for texts in theirs), at))
+    worst = sorted(found, key=lambda one: (-one[0], one[1]))[:SHOWN]
+    if not worst:
+        return []
+    sides = {"source": sources, "reference": references}
+    rows = []
+    for _, at in worst:
+        texts = [(side, lines[at]) for side, lines in sides.items() if lines is not None]
+        for name, lines in outputs.items():
+            told = f" (chrF {nearness(lines, references, at):.0f})" if references else ""
+            texts.append((f"{name}{told}", lines[at]))
+        rows.append(Version(f"Line {at + 1:,}", texts))
+    return [Versions(f"Where they differ most: {len(worst):,} of {len(found):,} lines that differ", rows)]

@@ -1,0 +1,192 @@
+"""The tables of docs/results.md are those of the rows in bench/results, and the text of Multi30k is the published one.
+
+The page is read here by code of its own, so that a wrong table is seen where bench/tables.py agrees with itself.
+"""
+
+import json
+import os
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sacrebleu
+
+from conftest import Toy
+from headway import load
+from headway.config import AverageConfig, DataConfig, InverseSqrtConfig, PowerConfig, SearchConfig, StackConfig
+from headway.recipe import load_recipe
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "bench" / "results"
+PAGE = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+NAMES = sorted(path.stem for path in RESULTS.glob("*.jsonl"))
+TABLES = runpy.run_path(str(ROOT / "bench" / "tables.py"))
+
+
+def rows(name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (RESULTS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def cells(name: str) -> list[list[str]]:
+    """The cells of a table of the page, without its heading."""
+    block = PAGE.partition(f"<!-- {name} -->")[2].partition(f"<!-- /{name} -->")[0]
+    lines = [line.strip("| ").split(" | ") for line in block.splitlines() if line.startswith("|")]
+    return lines[2:]
+
+
+def test_the_page_is_what_the_results_say_by_the_command_that_makes_it() -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "bench" / "tables.py", "--check"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_row_stands_in_its_table_with_its_figures_and_its_signature(name: str) -> None:
+    found, said = rows(name), cells(name)
+    assert len(found) == len(said) > 0
+    for row, line in zip(found, said, strict=True):
+        assert {row["recipe"], row["commit"], str(row["seed"]), f"{row['bleu']:.2f}", f"{row['steps']:,}"} <= {*line}
+        assert f"\n{line[-1]}. `{row['signature']}`\n" in PAGE
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_another_figure_in_the_results_makes_another_page(name: str, tmp_path: Path) -> None:
+    folder = shutil.copytree(RESULTS, tmp_path / "results")
+    assert TABLES["page"](PAGE, folder) == PAGE
+    changed = [rows(name)[0] | {"bleu": 99.87}, *rows(name)[1:]]
+    (folder / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in changed), encoding="utf-8")
+    assert TABLES["page"](PAGE, folder) == re.sub(
+        rf"(<!-- {name} -->.*?){rows(name)[0]['bleu']:.2f}", r"\g<1>99.87", PAGE, count=1, flags=re.DOTALL
+    )
+
+
+def test_rows_that_are_none_and_files_without_a_place_are_named(tmp_path: Path) -> None:
+    file = tmp_path / "multi30k.jsonl"
+    file.write_text('{"wall_s": 3, "bleu": "1"}\nnonsense\n[]\n', encoding="utf-8")
+    wrong = ["line 1: bleu is", "line 1: recipe is", "line 2: no JSON", "line 3: no JSON"]
+    with pytest.raises(ValueError, match="(?s)" + ".*".join(wrong)):
+        TABLES["read_rows"](file, {"bleu": ("BLEU", ".2f"), "recipe": ("recipe", "")})
+    (tmp_path / "other.jsonl").write_text("", encoding="utf-8")
+    with pytest.raises(ValueError, match="results of multi30k, other; markers of multi30k"):
+        TABLES["page"](PAGE, tmp_path)
+
+
+# ---- the text that the published score is of ----
+
+
+@pytest.fixture(scope="module")
+def multi30k() -> dict[str, Any]:
+    pytest.importorskip("sacremoses", reason="the extra `dev` has it")
+    return runpy.run_path(str(ROOT / "bench" / "multi30k.py"))
+
+
+def test_text_is_lower_cased_normalised_and_tokenised_without_splitting_dashes(multi30k) -> None:
+    # By the rules of Moses' scripts: quotation marks become ASCII, punctuation stands alone, inner hyphens stay.
+    german = multi30k["prepared"](["Ein „T-Shirt“, gelb-blau.", "Im Café: 3,5 km?"], "de")
+    assert german == ['ein " t-shirt " , gelb-blau .', "im café : 3,5 km ?"]
+    assert multi30k["prepared"](["L’homme n'est pas là!"], "fr") == ["l' homme n' est pas là !"]
+    assert multi30k["num_tokens"](german) == 7 + 6
+
+
+def test_a_score_by_tokens_does_not_see_case_and_that_of_plain_text_does(multi30k) -> None:
+    references = ["Ein Hund läuft über die Wiese.", "Zwei Männer, die sitzen."]
+    lower = [text.lower() for text in references]
+    same, other = (multi30k["scores"](texts, references, "de", True) for texts in (references, lower))
+    assert (same["bleu_tok_lc"], same["bleu"], other["bleu_tok_lc"]) == (100, 100, 100)
+    assert other["bleu"] < 70
+    assert "case:mixed" in same["signature"]
+    assert same["reference_tokens"] == 7 + 6
+
+
+def test_output_of_a_run_on_prepared_text_is_scored_as_it_is_and_detokenised(multi30k) -> None:
+    references = ["Ein Hund läuft über die Wiese.", "Zwei Männer, die sitzen."]
+    outputs = ["ein hund läuft über die wiese .", "zwei männer , die sitzen ."]
+    found = multi30k["scores"](outputs, references, "de", False)
+    assert (found["bleu_tok_lc"], found["bleu"]) == (100, 100)
+    assert "case:lc" in found["signature"]
+
+
+def test_another_version_of_the_captions_is_refused(multi30k, tmp_path: Path) -> None:
+    (tmp_path / "test_2016_flickr.de").write_text("Ein Hund.\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"test_2016_flickr\.de has 3 tokens, and 12,103 in the published text"):
+        multi30k["checked"](tmp_path)
+
+
+def test_a_run_is_scored_on_what_it_learnt_to_read_and_each_row_says_what_was_run(
+    multi30k, toy: Toy, tmp_path: Path
+) -> None:
+    for side in ("en", "de"):
+        shutil.copy(toy.data / f"train.{side}", tmp_path)
+        for name in ("test_2016_flickr", "test_2017_flickr", "test_2018_flickr", "test_2017_mscoco"):
+            shutil.copy(toy.data / f"test.{side}", tmp_path / f"{name}.{side}")
+    found = list(multi30k["measured"](toy.run, tmp_path, 2))
+    assert [row["test"] for row in found] == ["test2016", "test2017", "test2018", "mscoco"]
+    sources, references = ((toy.data / f"test.{side}").read_text("utf-8").splitlines() for side in ("en", "de"))
+    by_text = sacrebleu.corpus_bleu(load(toy.run).translate(sources, beam=2), [references])
+    for row in found:
+        assert (row["recipe"], row["pair"], row["seed"]) == ("run, own settings", "en-de", 1)
+        assert (row["steps"], row["beam"], row["bleu"]) == (2, 2, round(by_text.score, 2))
+        assert {*TABLES["COLUMNS"]["multi30k"]} - {"minutes"} < row.keys()
+
+
+def test_sources_as_they_come_are_told_from_prepared_ones_and_others_are_refused(multi30k, tmp_path: Path) -> None:
+    raw, file = ["A man, a hat.", "Two dogs!"], tmp_path / "mine.en"
+    (tmp_path / "train.en").write_text("".join(f"{line}\n" for line in raw), encoding="utf-8")
+    kinds = {True: raw, False: ["a man , a hat .", "two dogs !"], None: ["a man, a hat.", "two dogs!"]}
+    for expected, lines in kinds.items():
+        file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        data = DataConfig(source=str(file), target="mine.de")
+        if expected is None:
+            with pytest.raises(ValueError, match=r"mine\.en: is train\.en neither"):
+                multi30k["reads_raw"](data, tmp_path, "en")
+        else:
+            assert multi30k["reads_raw"](data, tmp_path, "en") is expected
+
+
+def test_settings_are_called_by_a_recipes_name_only_where_they_are_its_own(multi30k) -> None:
+    name = "multi30k-en-de-tiny"
+    assert multi30k["called"](load_recipe(name, {"train.seed": 7, "data.source": "x"}), Path("runs/a")) == name
+    assert multi30k["called"](load_recipe(name, {"train.steps": 5500}), Path("runs/a")) == "a, own settings"
+
+
+@pytest.mark.parametrize(("pair", "updates"), [("en-de", 62), ("en-fr", 64)])
+def test_the_published_recipe_has_the_published_settings(pair: str, updates: int) -> None:
+    recipe = load_recipe(f"multi30k-{pair}-published")
+    model, train = recipe.model, recipe.train
+    assert isinstance(train.schedule, InverseSqrtConfig)
+    assert (train.schedule.peak, train.schedule.warmup * train.steps, train.steps) == (0.005, 2000, 8000)
+    assert (model.dim, model.dropout, model.tie) == (128, 0.3, "all")
+    assert isinstance(model.decoder, StackConfig)
+    assert [len(model.encoder.layers), len(model.decoder.layers)] == [4, 4]
+    assert {layer.residual for layer in (*model.encoder.layers, *model.decoder.layers)} == {"post"}
+    assert (train.smoothing.epsilon, train.patience, train.average) == (0.1, 10, AverageConfig(kind="last", num=10))
+    assert (train.validate_every, train.save_every) == (updates, updates)
+    assert recipe.search == SearchConfig(beam=5, penalty=PowerConfig(alpha=1.0))
+
+
+def test_captions_are_never_written_over(multi30k, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="as they come lie here"):
+        multi30k["prepare"](tmp_path, tmp_path / "x" / "..")
+
+
+def test_the_reference_of_the_published_score_has_its_12103_tokens(multi30k, corpora: Path) -> None:
+    lines = multi30k["captions"](corpora / "multi30k", "test_2016_flickr", "de")
+    assert sum(len(line.split(" ")) for line in multi30k["prepared"](lines, "de")) == 12_103
+
+
+@pytest.mark.slow
+def test_prepared_training_text_has_the_tokens_that_the_data_set_was_published_with(
+    multi30k, corpora: Path, tmp_path: Path
+) -> None:
+    # Elliott et al. 2016, "Multi30K: Multilingual English-German Image Descriptions", table 1.
+    multi30k["prepare"](corpora / "multi30k", tmp_path)
+    counts = {name: len((tmp_path / f"train.{name}").read_text(encoding="utf-8").split()) for name in ("en", "de")}
+    assert counts == {"en": 377_534, "de": 360_706}
+    assert sorted(os.listdir(tmp_path))[0] == "test_2016_flickr.de"
+    assert all((tmp_path / f"test_2018_flickr.{name}").read_bytes().count(b"\n") == 1071 for name in ("en", "de", "fr"))
