@@ -17,6 +17,8 @@ from headway.text.codes import (
     accelerator,
     codes,
     differences,
+    doubles,
+    escaped,
     find,
     find_parts,
     guess_marker,
@@ -252,7 +254,11 @@ def test_people_in_a_film_speak_no_placeholders() -> None:
         ("two &of &them", "&", "two &of &them", ""),
         ("fish & chips", "&", "fish & chips", ""),
         ("AT&amp;T &nbsp;", "&", "AT&amp;T &nbsp;", ""),
-        ("R&&D", "&", "R&&D", ""),
+        ("R&&D", "&", "R&D", ""),
+        ("&Save && close", "&", "Save & close", "S"),
+        ("Save && close", "&", "Save & close", ""),
+        ("&A &B && C", "&", "&A &B && C", ""),
+        ("snake__case", "_", "snake_case", ""),
         ("&", "&", "&", ""),
     ],
 )
@@ -282,11 +288,25 @@ def test_an_accelerator_is_put_where_it_is_seen_first(text: str, marker: str, le
     assert put_accelerator(text, marker, letter) == put
 
 
-@given(nasty, st.sampled_from("&_~"), st.sampled_from("Fx1日"))
-def test_what_was_put_is_taken_out_again(text: str, marker: str, letter: str) -> None:
-    taken, name = accelerator(put_accelerator(text, marker, letter), marker)
+@given(nasty, st.sampled_from("&_~"), st.sampled_from("Fx1日"), st.booleans())
+def test_what_was_put_is_taken_out_again(text: str, marker: str, letter: str, every: bool) -> None:
+    taken, name = accelerator(put_accelerator(text, marker, letter, every), marker)
     assert taken == text
     assert name
+
+
+def test_a_doubled_marker_is_the_character_and_is_doubled_again() -> None:
+    """As Qt and GTK read labels: `&&` is shown as `&`, and a lone one not at all."""
+    assert put_accelerator("Speichern & Schließen", "&", "S", every=True) == "&Speichern && Schließen"
+    assert put_accelerator("Speichern & Schließen", "&", "S") == "&Speichern & Schließen"
+    assert put_accelerator("名前 & 住所", "&", "N", every=True) == "名前 && 住所(&N)"
+    assert escaped("A & B &amp; C", "&", every=True) == "A && B &amp; C"
+    assert [doubles(text, "&") for text in ("R&&D", "&&&x", "R&D", "&amp;&lt;", "& &")] == [True, True, *[False] * 3]
+
+
+@given(nasty, st.sampled_from("&_~"))
+def test_every_marker_that_was_doubled_is_one_again(text: str, marker: str) -> None:
+    assert accelerator(escaped(text, marker, every=True), marker) == (text, "")
 
 
 @pytest.mark.parametrize("marker", ["", "&&", "a", " "])

@@ -92,6 +92,35 @@ def test_the_memory_is_reused_exactly_and_offered_where_it_is_alike() -> None:
     assert (offered.target, offered.score) == (("  Noch zwei Wörter\n",), 66)
 
 
+def test_what_the_memory_has_with_a_lost_or_swapped_code_is_marked_and_told() -> None:
+    entries = '#, c-format\nmsgid "%d items on %s"\nmsgstr ""\n\n#, c-format\nmsgid "Save %s"\nmsgstr ""\n\n'
+    memory = Memory(
+        [
+            Unit(("%d items on %s",), ("auf %s: %d Elemente",)),
+            Unit(("Save %s",), ("Sichern",)),
+            Unit(("Good",), ("gut",)),  # only a warning: begins with a small letter
+        ]
+    )
+    text = HEADER.format("UTF-8") + entries + 'msgid "Good"\nmsgstr ""\n'
+    found, report = run(opened(text), memory=memory)
+    assert '#, fuzzy, c-format\nmsgid "%d items on %s"\nmsgstr "auf %s: %d Elemente"' in found
+    assert '#, fuzzy, c-format\nmsgid "Save %s"\nmsgstr "Sichern"' in found
+    assert '\n\nmsgid "Good"\nmsgstr "gut"' in found
+    assert report.origins == {"memory": 3}
+    assert report.rules == {"codes": 2, "capital": 1}
+    assert run(opened(text), memory=memory, mark=False)[0].count("fuzzy") == 0
+
+
+def test_a_faulty_match_of_the_memory_is_to_be_reviewed_in_xliff_too() -> None:
+    unit = '<trans-unit id="1"><source>Save <x id="1"/> now</source></trans-unit>'
+    head = '<xliff version="1.2"><file original="a" datatype="x" source-language="en" target-language="de"><body>'
+    document = opened(f"{head}{unit}</body></file></xliff>", "a.xlf")
+    (segment,) = document.segments()
+    found, report = run(document, memory=Memory([Unit(segment.source, ("Jetzt sichern",))]))
+    assert '<target state="needs-review-translation">Jetzt sichern</target>' in found
+    assert (report.origins, report.rules) == ({"memory": 1}, {"codes": 1})
+
+
 def test_one_form_of_a_plural_may_come_from_the_memory_and_marks_the_entry_for_the_other() -> None:
     plural = 'msgid "%d file"\nmsgid_plural "%d files"\nmsgstr[0] ""\nmsgstr[1] ""\n'
     rule = '"Plural-Forms: nplurals=2; plural=(n != 1);\\n"\n'
@@ -127,6 +156,46 @@ def test_accelerators_are_taken_off_and_put_back() -> None:
     assert seen[:2] == [("File",), ("Edit",)]
     assert 'msgstr "&FILE"' in found
     assert not report.flagged
+
+
+def test_a_doubled_marker_is_read_as_one_character_and_written_doubled() -> None:
+    sources = ("&Save && close", "Save && close", "R&&D", "Cats & dogs", "&One & two")
+    header = HEADER.format('UTF-8\\n"\n"X-Accelerator-Marker: &')
+    seen: list[Parts] = []
+
+    def hear(texts: Sequence[tuple[Parts, frozenset[str]]]) -> list[Translated]:
+        seen.extend(parts for parts, _ in texts)
+        return shout(texts)
+
+    report = Report()
+    entries = "".join(f'msgid "{source}"\nmsgstr ""\n\n' for source in sources)
+    found = b"".join(Job(hear)(opened(header + entries), report)).decode()
+    assert seen == [("Save & close",), ("Save & close",), ("R&D",), ("Cats & dogs",), ("One & two",)]
+    assert re.findall('msgstr "(.+)"', found) == [
+        "&SAVE && CLOSE",
+        "SAVE && CLOSE",
+        "R&&D",
+        "CATS & DOGS",
+        "&ONE & TWO",
+    ]
+    assert report.rules == {}
+
+
+def test_what_could_not_be_written_is_shown() -> None:
+    def late(texts: Sequence[tuple[Parts, frozenset[str]]]) -> list[Translated]:
+        """The hard break at the end, as a search leaves what it finds no place for."""
+        (found,) = [find_parts(parts, kinds) for parts, kinds in texts]
+        return [Translated(joined((found[0], " ", found[2], found[1])), -1.0, 2)]
+
+    text, report = "- one\\\n  two\n", Report()
+    document = opened(text, "a.md")
+    assert b"".join(Job(late)(document, report)).decode() == text
+    (done,) = report.shown
+    assert done.findings[-1].message == (
+        "line 1: a hard line break stands at an end of the translation, where Markdown has none. "
+        "The file keeps its text there: write the translation by hand, with its codes where they belong"
+    )
+    assert "one two" in to_json("a.md", sections(report, document))
 
 
 def test_what_the_file_cannot_hold_is_said_and_the_entry_stays() -> None:

@@ -38,7 +38,21 @@ MISTAKES = {
         ("x", "x\0", "de"),
         ("a", "\ue000", "de"),
     ],
-    "signs": [("10\xa0km", "10·km", "de"), ("a\u202fb", "a\u00b2b", "de"), ("10 m2", "10 m³", "de")],
+    "signs": [
+        ("10\xa0km", "10·km", "de"),
+        ("a\u202fb", "a\u00b2b", "de"),
+        ("10 m2", "10 m³", "de"),
+        ("♪ La la ♪", "La la", "de"),
+        ("♪ La la ♪", "♪ La la", "de"),
+        ("Well done 🎉", "Gut gemacht", "de"),
+        ("Well done 👍🏽", "Gut gemacht 👍", "de"),
+        ("Well done", "Gut gemacht 🎉", "de"),
+        ("© Headway", "Headway", "de"),
+        ("The word Привет is Russian", "Das Wort ist russisch", "de"),
+        ("Choose 日本語 here", "Hier wählen", "de"),
+        ("Choose Japanese here", "Hier 日本語 wählen", "de"),
+        ("The Hebrew שלום here", "Еврейское слово здесь", "ru"),
+    ],
     "missing": [
         ("Saved. Close the file.", "Gespeichert", "de"),
         ("Saved. Close the file.", "Schließen Sie alles.", "de"),
@@ -55,6 +69,10 @@ MISTAKES = {
         ("&File", "ファイル", "ja"),
         ("名前(&N)", "Name", "de"),
         ("&Новый", "Neu", "de"),
+        ("&Save && close", "&Speichern & Schließen", "de"),
+        ("&Save && close", "&Speichern &Schließen", "de"),
+        ("Save && close", "Speichern & schließen", "de"),
+        ("R&&D", "F&E", "de"),
     ],
     "length": [("Open", "Öffnen", "de")],
     "ratio": [
@@ -89,7 +107,14 @@ MISTAKES = {
         ("\ta", "a", "de"),
         ("a \n", "a\n", "de"),
     ],
-    "spaces": [("one two", "eins  zwei", "de")],
+    "spaces": [
+        ("one two", "eins  zwei", "de"),
+        ("<img> <a href='x'>Link</a>", "<img><a href='x'>Link</a>", "de"),
+        ("%s %d files", "Dateien: %s%d", "de"),
+        ("Click <b>Save</b>", "auf <b> Speichern</b>", "de"),
+        ("Click <b>Save</b> now", "<b>Speichern </b> jetzt", "de"),
+        ("Click <b><i>Save</i></b>", "auf <b> <i>Speichern</i></b>", "de"),
+    ],
     "ending": [
         ("Done.", "Fertig", "de"),
         ("Done", "Fertig.", "de"),
@@ -230,6 +255,26 @@ def test_a_mistake_is_found_by_its_rule(rule: str, source: str, target: str, lan
         ("Q&A", "Fragen und Antworten", "de"),
         ("AT&T", "AT&T", "de"),
         ("R&&D", "Forschung", "de"),
+        ("R&&D", "F&&E", "de"),
+        ("Save && close", "Speichern und schließen", "de"),
+        ("&Save && close", "Speichern && schließ&en", "de"),
+        ("A & B && C", "A & B && C", "de"),
+        ("♪ The sun ♪", "♪ Die Sonne ♪", "de"),
+        ("10 € → 5 £ × 2", "10 Euro, 5 £ mal 2", "de"),
+        ("Headway™", "Headway (TM)", "de"),
+        ("№ 5", "No. 5", "de"),
+        ("“Yes” – she said… ‘no’ 1.5", "„Ja“, sagte sie ... «nein» 1,5", "de"),
+        ("Edit ▸ Copy", "Bearbeiten > Kopieren", "de"),
+        ("The word Привет is Russian", "Das Wort Привет ist russisch", "de"),
+        ("The word Привет is Russian", "Слово «привет» русское", "ru"),
+        ("The word Office", "Слово Office", "ru"),
+        ("The angle α and 10 µm", "Der Winkel alpha und 10 µm", "de"),
+        ("<img> <a href='x'>Link</a>", "<img> <a href='x'>Verweis</a>", "de"),
+        ("<img><a href='x'>Link</a>", "<img><a href='x'>Verweis</a>", "de"),
+        ("The name: %s!", "Der Name %s ist da!", "de"),
+        ("<i class='icon'></i> Save", "Das <i class='icon'></i> sichern", "de"),
+        ("Click <b>Save</b> now", "Jetzt auf <b>Sichern</b> klicken", "de"),
+        ("%s %d files", "%s, %d Dateien", "de"),
         ("~5 minutes", "etwa 5 Minuten", "de"),
         ("salt & pepper", "Salz und Pfeffer", "de"),
         ("two &of &them", "zwei davon", "de"),
@@ -410,4 +455,5 @@ def test_what_is_lost_or_said_twice_is_rarely_seen_in_human_translations(corpora
             source, target = map(find, (english, other) if source_language == "en" else (other, english))
             found = check(source, target, source_language=source_language, target_language=target_language)
             flagged.update({finding.rule for finding in found})
-        assert max(flagged[rule] for rule in ("missing", "numbers", "repeats", "signs", "capital")) < 30, flagged
+        assert max(flagged[rule] for rule in ("missing", "numbers", "repeats", "capital")) < 30, flagged
+        assert max(flagged[rule] for rule in ("signs", "spaces")) < 5, flagged  # half a percent

@@ -84,6 +84,24 @@ def test_a_list_of_two_columns_needs_no_header_and_columns_may_come_in_any_order
     assert literal.terms == [Term(("wow",), ("!wow",))]
 
 
+@pytest.mark.parametrize(
+    ("header", "told"),
+    [
+        (
+            "source\ttarget\tkindd",
+            "names an unknown column 'kindd': did you mean \"kind\"? valid: source, target, kind",
+        ),
+        ("source\ttarget\tpart of speech", "names an unknown column 'part of speech'"),
+        ("Source\tTarget\tKind\tNote\tx", "names an unknown column 'x'"),
+        ("sourc\ttarget\tkind", "names an unknown column 'sourc': did you mean \"source\"?"),
+        ("source\tkind\tcase", "has no column target: name it in the first line"),
+        ("kind\tcase\tnote", "has no column source and target"),
+    ],
+)
+def test_a_header_with_a_name_that_is_none_is_told_by_it(tmp_path: Path, header: str, told: str) -> None:
+    assert told in "\n".join(refused(tmp_path, f"{header}\nhouse\tHaus\tuse\n"))
+
+
 def test_what_is_said_twice_counts_once_and_other_targets_are_alternatives(tmp_path: Path) -> None:
     terms = load(tmp_path, "house\tHaus\nhouse\tHaus\nHouse\tGebäude\nhouse\tHaus\n")
     assert terms.repeated == 2

@@ -245,8 +245,8 @@ def units_of(path: Path, source: str | None, target: str | None, skipped: Counte
             else:
                 unit = Unit(segment.source, segment.target, segment.context, f"{path}: {segment.place}")
                 yield unit
-                bare, letter = without_accelerator(unit.source, marker)
-                if letter:
+                bare, _ = without_accelerator(unit.source, marker)
+                if bare != unit.source:
                     yield unit._replace(source=bare, target=without_accelerator(unit.target, marker)[0])
         known = document.skipped
         skipped.update({reason: count for reason, count in known.counts.items() if reason not in known.notes})

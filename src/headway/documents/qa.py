@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 import regex
 
-from headway.text.codes import Parts, differences, marks, plain
+from headway.text.codes import Code, Parts, differences, identity, marks, plain
 from headway.text.segment import CODE, UNSPACED, language_code, sentences
 
 Severity = Literal["error", "warning"]
@@ -89,18 +89,48 @@ BROKEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffd\ue000-
 
 
 def signs(texts: Texts) -> Said:
-    """Signs that models write for a character that they cannot (a no-break space, say), and people hardly ever.
+    """Notes, emoji and other pictures are on both sides, and words in a script of neither language stay; no side has a
+    sign that models write for a character that they cannot (a no-break space, say), and people hardly ever.
 
-    The digit of a raised one may be in the source (`m2`), and a middle dot is a letter's or a stop in some languages.
+    A sign may be spelt (`m2`, `TM`), and a middle dot is a letter's or a stop in some languages.
     """
-    there = {*texts.source, *("·" if texts.target_language in DOTTED else "")}
+    ours, theirs = (Counter(PICTURE.findall(text)) for text in texts.sides)
+    for sign, count in (ours - theirs).items():
+        if unicodedata.normalize("NFKC", sign) not in texts.target.replace(sign, ""):
+            some = f" ({theirs[sign]} of {ours[sign]})" if count < ours[sign] else ""
+            yield f"{sign!r} is not in the translation{some}", None
+    there = texts.source + ("·" if texts.target_language in DOTTED else "")
     for match in ODD.finditer(texts.target):
-        if there.isdisjoint((match[0], unicodedata.normalize("NFKC", match[0]))):
+        if match[0] not in there and unicodedata.normalize("NFKC", match[0]) not in there:
             yield f"{match[0]!r} is not in the source", match.span()
+    yield from foreign(texts)
 
 
-ODD = re.compile("[¤¦¨¬¯²³´·¸¹]")
 DOTTED = {"ca", "el", "ja", "ko", "oc", "zh"}
+PICTURE = regex.compile(r"[[\p{So}\U0001f3fb-\U0001f3ff]--[←-⇿▶-▻\ufffc\ufffd]]", regex.VERSION1)
+"""Signs of Unicode's kind "other", and the skins of emoji; not arrows, which people write for `>` and between menus."""
+ODD = regex.compile(rf"[[¤¦¨¬¯²³´·¸¹]||{PICTURE.pattern}]", regex.VERSION1)
+
+
+def foreign(texts: Texts) -> Said:
+    """Words in a script that neither language is written in are the same on both sides. Latin letters are everybody's,
+    and of a language that is not known nothing is said."""
+    ours, theirs = (SCRIPTS.get(language) for language in (texts.source_language, texts.target_language))
+    if ours and theirs:
+        source, target = (unicodedata.normalize("NFC", text) for text in texts.sides)
+        known = {"LATIN", *ours, *theirs}
+        lost = [word for word in strange(source, ours, known) if word not in target]
+        over = [word for word in strange(target, theirs, known) if word not in source]
+        for word, side in [*((word, "translation") for word in lost), *((word, "source") for word in over)]:
+            yield f"{word!r} is not in the {side}", None
+
+
+def strange(text: str, own: Iterable[str], known: set[str]) -> list[str]:
+    """The words in a script that is not known, among words in the text's own."""
+    written = {word: {script(char) for char in word} for word in WORDS.findall(text)}
+    if not any(scripts & {*own} for scripts in written.values()):
+        return []
+    return [word for word, scripts in written.items() if scripts <= WRITTEN - known]
 
 
 def accelerators(texts: Texts) -> Said:
@@ -110,14 +140,27 @@ def accelerators(texts: Texts) -> Said:
         return
     for marker in [texts.marker] if texts.marker else MARKERS:
         ours, theirs = keys(texts.source, marker), keys(texts.target, marker)
-        if len(ours) == 1 and (texts.marker or shows(texts.source, ours[0])):
-            if len(theirs) != 1:
-                had = f"{len(theirs)} accelerators" if theirs else "no accelerator"
-                yield f"{had}, the source has `{marker}{letter_of(ours[0])}`", theirs[1].span() if theirs else None
+        shown = bool(texts.marker) or (len(ours) == 1 and shows(texts.source, ours[0]))
+        if len(ours) == 1 != len(theirs) and shown:
+            had = f"{len(theirs)} accelerators" if theirs else "no accelerator"
+            yield f"{had}, the source has `{marker}{letter_of(ours[0])}`", theirs[1].span() if theirs else None
+        elif shown or marker == "&":
+            yield from halved(texts, marker)
+        if shown:
             return
 
 
 MARKERS = "&_~"
+
+
+def halved(texts: Texts, marker: str) -> Said:
+    """The source doubles its marker, which then stands for the character, and the translation has one more alone."""
+    one, two = (list(re.finditer(f"{re.escape(marker)}{{1,2}}", text)) for text in texts.sides)
+    alone = [[match.span() for match in found if len(match[0]) == 1] for found in (one, two)]
+    if len(alone[0]) < len(one) and len(alone[1]) > len(alone[0]):
+        yield f"`{marker}` stands alone, the source has `{2 * marker}`", alone[1][-1]
+
+
 LONGEST = 60
 """Characters of a label; what is longer is prose."""
 
@@ -261,12 +304,42 @@ LEADING, TRAILING = re.compile(r"\A\s++"), re.compile(r"(?<!\s)\s++\Z")
 
 
 def spaces(texts: Texts) -> Said:
-    if not DOUBLE.search(texts.source):
-        for match in DOUBLE.finditer(texts.target):
+    """Tags around a text take no room: the spaces on both sides of one stand together. Between two codes there is one
+    where the source has it."""
+    ours, theirs = see_through(texts.source_parts), see_through(texts.target_parts)
+    if not DOUBLE.search(ours):
+        for match in DOUBLE.finditer(theirs):
             yield "more than one space", match.span()
+    touching = {(identity(one), identity(two)) for one, two in pairs_of(texts.source_parts)}
+    apart = {(identity(one), identity(two)) for one, two in pairs_of(texts.source_parts, spaced=True)} - touching
+    for one, two in pairs_of(texts.target_parts):
+        if (identity(one), identity(two)) in apart:
+            yield f"no space between `{one.raw}` and `{two.raw}`", None
 
 
-DOUBLE = re.compile(r"(?<=\S) {2,}(?=\S)")
+TAG = "\ufffb"
+DOUBLE = re.compile(rf"(?<=\S) (?:{TAG}*+ )+(?=\S)")
+
+
+def see_through(parts: Parts) -> str:
+    """`blanked`, with TAG in place of CODE for what opens or closes something; not around nothing, as icons stand."""
+    made = []
+    for before, part, behind in zip((None, *parts), parts, (*parts[1:], None), strict=False):
+        if isinstance(part, str):
+            made.append(part)
+        else:
+            mate = before if part.side == "close" else behind
+            hollow = isinstance(mate, Code) and {part.side, mate.side} == {"open", "close"} and part.key == mate.key
+            made.append((CODE if part.side == "alone" or hollow else TAG) * len(part.raw))
+    return "".join(made)
+
+
+def pairs_of(parts: Parts, spaced: bool = False) -> Iterator[tuple[Code, Code]]:
+    """The codes that stand next to each other; or those with nothing but white space between them."""
+    step = 2 if spaced else 1
+    for one, between, two in zip(parts, parts[1:], parts[step:], strict=False):
+        if isinstance(one, Code) and isinstance(two, Code) and (not spaced or not plain((between,)).strip()):
+            yield one, two
 
 
 def ending(texts: Texts) -> Said:
@@ -424,6 +497,7 @@ LANGUAGES = {
 }
 """Scripts, as the names of their characters begin, to the languages that are written in them and in no other."""
 
+WRITTEN = {script for names in LANGUAGES for script in names.split()}
 SCRIPTS = {language: names.split() for names, languages in LANGUAGES.items() for language in languages.split()}
 
 
@@ -449,14 +523,14 @@ RULES = {
     "empty": Rule("error", "there is a translation", empty),
     "codes": Rule("error", "tags and placeholders are kept", codes),
     "characters": Rule("error", "no broken characters", characters),
-    "signs": Rule("warning", "no odd signs that the source has not", signs),
-    "accelerator": Rule("warning", "one accelerator where the source has one", accelerators),
+    "signs": Rule("warning", "signs, and words of other scripts, as in the source", signs),
+    "accelerator": Rule("warning", "one accelerator where the source has one, doubled markers doubled", accelerators),
     "length": Rule("error", "no longer than the file allows", length),
     "ratio": Rule("warning", "about as long as the source", ratio),
     "missing": Rule("warning", "as many sentences as the source, or more", missing),
     "numbers": Rule("warning", "numbers are kept", numbers),
     "edges": Rule("warning", "white space at both ends as in the source", edges),
-    "spaces": Rule("warning", "no doubled spaces", spaces),
+    "spaces": Rule("warning", "no doubled spaces, and those between codes kept", spaces),
     "ending": Rule("warning", "the same punctuation at the end", ending),
     "brackets": Rule("warning", "brackets have partners", brackets),
     "quotes": Rule("warning", "quotation marks have partners", quotes),

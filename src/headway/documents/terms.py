@@ -27,6 +27,7 @@ from unicodedata import category, combining, is_normalized, normalize
 
 from headway.data.corpus import read_lines
 from headway.generate.phrases import Phrase, boundary, same
+from headway.strict import nearest
 
 Kind = Literal["use", "avoid", "keep"]
 Span = tuple[int, int]
@@ -129,14 +130,14 @@ class Terms:
         ]
         header = ["source", "target"]
         first = "\t".join(lines[0][1]).rstrip("\t").lower().split("\t") if lines else []
-        if {"source", "target"} <= {*first} <= {*COLUMNS}:
+        named = {*first} & {*COLUMNS}
+        if {"source", "target"} <= named or (len(first) > 2 and len(named) > 1):
             header = first
             del lines[0]
-        read = [_read(number, cells, header) for number, cells in lines]
-        faults = [fault for _, own in read for fault in own]
-        if len(set(header)) < len(header):
-            read, faults = [], [f"its header names a column twice: {', '.join(header)}"]
-        elif not lines:
+        wrong = list(_wrong_header(header))
+        read = [] if wrong else [_read(number, cells, header) for number, cells in lines]
+        faults = wrong or [fault for _, own in read for fault in own]
+        if not wrong and not lines:
             faults = ["holds no term. Write one a line: source, a tab, target"]
         return cls([term for term, _ in read if term is not None], str(path), faults)
 
@@ -264,6 +265,17 @@ def _raise(name: str, faults: Sequence[str]) -> None:
         told = [f"{name}: {fault}" for fault in faults[:SHOWN]]
         more = [f"{name}: {len(faults) - SHOWN:,} more faults"] if len(faults) > SHOWN else []
         raise ValueError("\n".join(told + more))
+
+
+def _wrong_header(header: Sequence[str]) -> Iterator[str]:
+    """What is wrong with the names of the columns."""
+    for name in dict.fromkeys(header):
+        if name not in COLUMNS:
+            yield f"its header names an unknown column {name!r}: {nearest(name, COLUMNS)}"
+        elif header.count(name) > 1:
+            yield f"its header names a column twice: {', '.join(header)}"
+    if lacking := [name for name in ("source", "target") if name not in header]:
+        yield f"its header has no column {' and '.join(lacking)}: name it in the first line"
 
 
 def _read(number: int, cells: list[str], header: Sequence[str]) -> tuple[Term | None, list[str]]:

@@ -22,6 +22,8 @@ from headway.formats.segment import Document, Edit, FormatError, Segment, as_tex
 from headway.generate.parts import OFFERED, Translated, trimmed
 from headway.text.codes import (
     Parts,
+    doubles,
+    escaped,
     find_parts,
     guess_marker,
     joined,
@@ -45,8 +47,8 @@ also the texts before each."""
 
 @dataclass(frozen=True)
 class Done:
-    """What became of a segment. origin: where `target` is from; offered: what the memory has of it, or of its
-    sentences, that is not the translation; confidence: of the model, from 0 to 1."""
+    """What became of a segment. origin: where `target` is from, "none" if it was not written; offered: what the memory
+    has of it, or of its sentences, that is not the translation; confidence: of the model, from 0 to 1."""
 
     segment: Segment
     target: Parts
@@ -116,11 +118,12 @@ class Job:
                 todo = [segment for segment in todo if segment.state != "done"]
             for done in self.segments(todo, document, marker, before):
                 try:
-                    mark = self.mark and done.origin != "memory"
+                    broken = any(finding.severity == "error" for finding in done.findings)
+                    mark = self.mark and (done.origin != "memory" or broken)
                     edits = document.edits(done.segment, done.target, mark=mark) if done.origin != "none" else []
                 except FormatError as error:
                     told = [Finding("unwritable", "error", fault) for fault in error.faults]
-                    done, edits = Done(done.segment, (), "none", [*done.findings, *told]), []
+                    done, edits = Done(done.segment, done.target, "none", [*done.findings, *told]), []
                 report.add(done)
                 yield from edits
 
@@ -187,7 +190,8 @@ def broken(terms: Sequence[TermFinding], *, moved: bool) -> list[Finding]:
 
 @dataclass(frozen=True)
 class Text:
-    """A text as a model should see it, and what was taken off: white space at the ends, an accelerator."""
+    """A text as a model should see it, and what was taken off: white space at the ends, an accelerator. doubled: its
+    markers stood doubled, for the character itself."""
 
     before: str
     parts: Parts
@@ -195,10 +199,12 @@ class Text:
     kinds: frozenset[str]
     marker: str
     letter: str
+    doubled: bool
 
     @classmethod
     def of(cls, parts: Parts, kinds: frozenset[str], marker: str | None) -> Text:
-        parts, letter = without_accelerator(parts, marker)
+        given, (parts, letter) = parts, without_accelerator(parts, marker)
+        doubled = bool(marker) and parts != given and doubles(plain(given), marker)
         before = behind = ""
         if isinstance(first := parts[0], str):
             parts = (first.lstrip(), *parts[1:])
@@ -206,14 +212,16 @@ class Text:
         if isinstance(last := parts[-1], str):
             parts = (*parts[:-1], last.rstrip())
             behind = last.removeprefix(parts[-1])
-        return cls(before, joined(parts), behind, kinds, marker or "", letter)
+        return cls(before, joined(parts), behind, kinds, marker or "", letter, doubled)
 
     def whole(self, target: Parts) -> Parts:
         """A translation with what was taken off; an empty one stays empty."""
         if not target:
             return ()
         if self.letter:
-            target = (put_accelerator(plain(target), self.marker, self.letter),)
+            target = (put_accelerator(plain(target), self.marker, self.letter, self.doubled),)
+        elif self.doubled:
+            target = (escaped(plain(target), self.marker, every=True),)
         return joined((self.before, *target, self.behind))
 
     def says(self, target: Parts, other: Text) -> bool:

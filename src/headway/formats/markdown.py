@@ -174,8 +174,7 @@ class Markdown(Document):
             raise FormatError(self.name, [f"{segment.place}: {told}"])
         written = self.written(slot, target)
         if written is None:
-            told = "a translation whose codes no longer fit together would not be read back. Mend it"
-            raise FormatError(self.name, [f"{segment.place}: {told}"])
+            raise FormatError(self.name, [f"{segment.place}: {unreadable(target)}. {BY_HAND}"])
         newline = NEWLINE.search(self.page[0])
         written = written.replace("\n", (newline[0] if newline else "\n") + slot.prefix)
         return [Edit(slot.start, slot.end, written.encode())]
@@ -448,6 +447,19 @@ def parts(run: Sequence[Piece]) -> Parts:
 def in_frame(raw: str, frame: str) -> str:
     """In a cell, a bar is written with a backslash, whatever it is in."""
     return raw.replace("|", "\\|") if frame == CELL else raw
+
+
+BY_HAND = "The file keeps its text there: write the translation by hand, with its codes where they belong"
+
+
+def unreadable(target: Parts) -> str:
+    """Why a translation, which is tidy, would not be read back."""
+    if any(isinstance(part, Code) and part.raw.endswith("\n") for part in (target[0], target[-1])):
+        return "a hard line break stands at an end of the translation, where Markdown has none"
+    found = ", ".join(f"`{part.raw.strip()}`" for part in target if isinstance(part, Code))
+    return (
+        f"the codes of the translation ({found}) do not fit together there" if found else "it would be read otherwise"
+    )
 
 
 def tidy(target: Parts) -> Parts:

@@ -287,6 +287,7 @@ def paired(parts: Sequence[Part]) -> list[Part]:
     return made
 
 
+ENTITY = r"&(?:[A-Za-z][A-Za-z0-9]{1,31}|\#\d{1,7}|\#[xX][0-9A-Fa-f]{1,6});"
 CJK = re.compile("[\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]")
 TAIL = re.compile(r"(?<!\s)\s*+(?:\.\.\.|…|:|：)?\s*+$")
 
@@ -299,35 +300,41 @@ def marks(marker: str) -> re.Pattern[str]:
         raise ValueError(f"marker {marker!r}: must be one character that is no letter, digit or space, such as & _ ~")
     sign = re.escape(marker)
     return re.compile(
-        rf"(?P<entity>&(?:[A-Za-z][A-Za-z0-9]{{1,31}}|\#\d{{1,7}}|\#[xX][0-9A-Fa-f]{{1,6}});)|(?P<doubled>{sign}{sign})"
+        rf"(?P<entity>{ENTITY})|(?P<doubled>{sign}{sign})"
         rf"|\s?[(（]{sign}(?P<behind>[^\W_])[)）]|{sign}(?=(?P<before>[^\W_]))"
     )
 
 
 def accelerator(source: str, marker: str) -> tuple[str, str]:
-    """The text without its accelerator (`&File`, `Na_me`, `名前(&F)`), and its letter; the same text and "" where it
-    has none, or more than one. A doubled marker stands for the character itself. Raises ValueError for a bad marker."""
+    """The text without its accelerator (`&File`, `Na_me`, `名前(&F)`), and its letter; "" where it has none. A doubled
+    marker stands for the character itself. With more than one accelerator, the same text and "". Raises ValueError for
+    a bad marker."""
     kinds = {"entity": r"\g<0>", "doubled": marker, "behind": "", "before": ""}
-    letters = [match["before"] or match["behind"] for match in marks(marker).finditer(source)]
-    if sum(letter is not None for letter in letters) != 1:
+    letters = [letter for match in marks(marker).finditer(source) if (letter := match["before"] or match["behind"])]
+    if len(letters) > 1:
         return source, ""
-    text = marks(marker).sub(lambda match: match.expand(kinds[match.lastgroup or ""]), source)
-    return text, next(letter for letter in letters if letter)
+    return marks(marker).sub(lambda match: match.expand(kinds[match.lastgroup or ""]), source), "".join(letters)
+
+
+def doubles(text: str, marker: str) -> bool:
+    """Does a text write this character doubled, so that it is no accelerator's marker?"""
+    return any(match.lastgroup == "doubled" for match in marks(marker).finditer(text))
 
 
 def without_accelerator(parts: Parts, marker: str | None) -> tuple[Parts, str]:
-    """The parts of a label without its accelerator, and its letter; the same parts and "" where it has none, or codes
-    of the file's own, or where no marker is known."""
+    """The parts of a label as `accelerator` gives them, and its letter; the same parts and "" where it has codes of the
+    file's own, or where no marker is known."""
     if not marker or len(parts) != 1 or not isinstance(parts[0], str):
         return parts, ""
     text, letter = accelerator(parts[0], marker)
     return (text,), letter
 
 
-def put_accelerator(text: str, marker: str, letter: str) -> str:
+def put_accelerator(text: str, marker: str, letter: str, every: bool = False) -> str:
     """The text with its accelerator: before the first word that begins with the letter, or else before the letter in a
     word, or else before the first letter of all. East Asian text, and text without letters, gets it behind: `名前(&F)`.
-    Codes are left alone. `accelerator` takes it out again. Raises ValueError for a bad marker or letter."""
+    Codes are left alone. every: as in `escaped`. `accelerator` takes it out again. Raises ValueError for a bad marker
+    or letter."""
     if len(letter) != 1 or not letter.isalnum():
         raise ValueError(f"accelerator {letter!r}: must be one letter or digit")
     places = list(letters_of(text, marker))
@@ -335,11 +342,12 @@ def put_accelerator(text: str, marker: str, letter: str) -> str:
         tail = TAIL.search(text)
         assert tail is not None
         name = letter.upper() if len(letter.upper()) == 1 else letter
-        return f"{escaped(text[: tail.start()], marker)}({marker}{name}){escaped(text[tail.start() :], marker)}"
+        before, behind = (escaped(part, marker, every) for part in (text[: tail.start()], text[tail.start() :]))
+        return f"{before}({marker}{name}){behind}"
     wanted = [at for at in places if text[at].casefold() == letter.casefold()]
     starts = [at for at in wanted if not text[at - 1 : at].isalnum()]
     at = (starts or wanted or [at for at in places if text[at].isalpha()] or places)[0]
-    return escaped(text[:at], marker) + marker + escaped(text[at:], marker)
+    return escaped(text[:at], marker, every) + marker + escaped(text[at:], marker, every)
 
 
 def letters_of(text: str, marker: str) -> Iterator[int]:
@@ -355,9 +363,10 @@ def letters_of(text: str, marker: str) -> Iterator[int]:
         at += len(part if isinstance(part, str) else part.raw)
 
 
-def escaped(text: str, marker: str) -> str:
-    """The text with its own markers doubled, where they would be read as accelerators."""
-    return marks(marker).sub(
+def escaped(text: str, marker: str, every: bool) -> str:
+    """The text with its own markers doubled: those that would be read as accelerators, or every one."""
+    sought = re.compile(rf"(?P<entity>{ENTITY})|{re.escape(marker)}") if every else marks(marker)
+    return sought.sub(
         lambda match: match[0] if match.lastgroup == "entity" else match[0].replace(marker, 2 * marker), text
     )
 
