@@ -64,17 +64,17 @@ class ProjectedCrossEntropy(torch.autograd.Function):
         loss = nll = torch.zeros((), dtype=wide, device=rows.device)
         w = weight.to(product)
         grad_rows, grad_weight = torch.empty_like(rows), torch.zeros_like(w, dtype=wide)
-        size = max(1, CHUNK // weight.shape[0])
+        size = max(1, min(len(rows), CHUNK // weight.shape[0]))
+        x_room, p_room = (w.new_empty(size, weight.shape[0], dtype=dtype) for dtype in (product, wide))  # stay in cache
         for h, t, grad_h in zip(rows.to(product).split(size), target.split(size), grad_rows.split(size), strict=True):
-            x = h @ w.T
-            p = x.softmax(-1, dtype=wide)
+            x = torch.mm(h, w.T, out=x_room[: len(h)])
+            p = torch.softmax(x, -1, dtype=wide, out=p_room[: len(h)])
             lse = x.amax(-1).to(wide) - p.amax(-1).log()  # the largest p is 1 / V or more: a logarithm without fear
             x_target = x.gather(-1, t[:, None]).squeeze(-1).to(wide)
             loss = loss + (lse - on_target * x_target - on_all * x.sum(-1, dtype=wide)).sum()
             nll = nll + (lse - x_target).sum()
             if learns:
-                p.sub_(on_all).scatter_add_(-1, t[:, None], p.new_full((len(t), 1), -on_target))
-                g = p.to(product)
+                g = p.sub_(on_all).scatter_add_(-1, t[:, None], p.new_full((len(t), 1), -on_target)).to(product)
                 grad_h.copy_(g @ w)
                 grad_weight.addmm_(g.T, h) if product == wide else grad_weight.add_(g.T @ h)
         ctx.save_for_backward(grad_rows, grad_weight)
