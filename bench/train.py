@@ -1,16 +1,29 @@
-"""Training throughput of the tiny model against torch.nn.Transformer of the same sizes, and of our allocator settings
-against glibc's defaults. Same batches, same loss, same Adam, rounds taken in turn; the ratio is that of the medians.
+"""Training throughput against what people would train the same model with otherwise, each as its users run it.
 
-    python bench/train.py [--json] [--rounds 7] [--threads 2]
+    python bench/train.py [--json] [--rounds 5] [--threads 2] [--shape tiny|base|multi30k]
+
+Each side has a process of its own (its allocator, its memory), and they take turns, a round each; figures are medians
+of rounds. All have the same sizes, dropout 0.1, label smoothing 0.1 (x-transformers has none), Adam and gradient
+clipping, in float32. `floor` is the matrix products of an update alone (forward and both gradients, the faster of MKL
+and oneDNN for each): nothing could be faster without other products. `multi30k`: 2,000 of its pairs (HEADWAY_DATA) in
+batches of like length.
+Peers: pip install -c constraints.txt transformers x-transformers.
 """
 
 import argparse
+import importlib.util
 import json
+import os
+import random
+import resource
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import cycle
+from pathlib import Path
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -18,125 +31,298 @@ from torch import Tensor, nn
 
 from headway.allocator import tune_allocator
 from headway.build import build
-from headway.config import UniformSmoothingConfig
-from headway.models.seq2seq import PAD
+from headway.config import AdamConfig, BPEConfig, UniformSmoothingConfig
+from headway.data.corpus import read_lines
 from headway.nn.position import sinusoid
 from headway.recipe import parse_model
+from headway.text.tokenizer import Tokenizer
 from headway.train.loss import token_loss
+from headway.train.optim import build_optimizer
 
-VOCAB, ROWS, LENGTH = 6_000, 96, 16
-STEPS = 5
+PAD, EPSILON, DROPOUT = 0, 0.1, 0.1
+DATA = os.environ.get("HEADWAY_DATA")
 
 
-class Peer(nn.Module):
-    """What one would write in an hour: tied embeddings, sinusoids, torch.nn.Transformer (pre-LN, 4 + 4 layers)."""
+class Shape(NamedTuple):
+    """Sizes of a model and of a batch (rows, tokens on each side), and updates in a round."""
 
-    def __init__(self) -> None:
+    preset: str
+    dim: int
+    ffn_dim: int
+    heads: int
+    layers: int
+    vocab: int
+    rows: int
+    length: int
+    steps: int
+
+
+SHAPES = {
+    "tiny": Shape("transformer-tiny", 128, 256, 4, 4, 10_000, 160, 13, 5),
+    "base": Shape("transformer-base", 512, 2048, 8, 6, 16_000, 64, 25, 1),
+    "multi30k": Shape("transformer-tiny", 128, 256, 4, 4, 10_000, 160, 0, 5),
+}
+Update = Callable[[Tensor, Tensor], object]
+"""Source and target (rows, tokens), the target with its begin; makes one update."""
+Round = Callable[[Tensor, Tensor], float]
+"""The same; the seconds that it took."""
+
+
+# --- the sides
+
+
+def updater(model: nn.Module, loss: Callable[[Tensor, Tensor], Tensor], optimizer: torch.optim.Optimizer) -> Update:
+    def update(source: Tensor, target: Tensor) -> None:
+        optimizer.zero_grad()
+        loss(source, target).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+
+    model.train()
+    return update
+
+
+def headway(shape: Shape) -> Update:
+    tune_allocator()
+    return plain_allocator(shape)
+
+
+def plain_allocator(shape: Shape) -> Update:
+    model = build(parse_model({"preset": shape.preset, "dropout": DROPOUT}), shape.vocab)
+
+    def loss(source: Tensor, target: Tensor) -> Tensor:
+        hidden = model.hidden(source, target[:, :-1])
+        found = token_loss(hidden, model.unembed.weight, target[:, 1:], UniformSmoothingConfig(epsilon=EPSILON))
+        return found.loss / found.tokens
+
+    return updater(model, loss, build_optimizer(AdamConfig(), model))
+
+
+class Plain(nn.Module):
+    """What one would write in an hour: tied embeddings, sinusoids, torch.nn.Transformer."""
+
+    def __init__(self, shape: Shape) -> None:
         super().__init__()
-        self.embed = nn.Embedding(VOCAB, 128)
-        nn.init.normal_(self.embed.weight, std=128**-0.5)
-        self.net = nn.Transformer(128, 4, 4, 4, 256, dropout=0.1, batch_first=True, norm_first=True)
-        self.register_buffer("table", sinusoid(256, 128, dtype=torch.float32, device=torch.device("cpu")))
+        self.embed = nn.Embedding(shape.vocab, shape.dim)
+        nn.init.normal_(self.embed.weight, std=shape.dim**-0.5)
+        layers, width = (shape.layers, shape.layers), shape.ffn_dim
+        self.net = nn.Transformer(shape.dim, shape.heads, *layers, width, dropout=DROPOUT, batch_first=True)
+        self.register_buffer("table", sinusoid(256, shape.dim, dtype=torch.float32, device=torch.device("cpu")))
+        self.scale = shape.dim**0.5
 
     def read(self, tokens: Tensor) -> Tensor:
-        return F.dropout(self.embed(tokens) * 128**0.5 + self.table[: tokens.shape[1]], 0.1, self.training)
+        return F.dropout(self.embed(tokens) * self.scale + self.table[: tokens.shape[1]], DROPOUT, self.training)
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        causal = nn.Transformer.generate_square_subsequent_mask(target.shape[1])
-        blank = source == PAD
-        out = self.net(
-            self.read(source),
-            self.read(target),
-            tgt_mask=causal,
-            tgt_is_causal=True,
-            src_key_padding_mask=blank,
-            memory_key_padding_mask=blank,
-        )
-        return out @ self.embed.weight.T
+        causal, blank = nn.Transformer.generate_square_subsequent_mask(target.shape[1]), source == PAD
+        masks = {"tgt_mask": causal, "tgt_is_causal": True}
+        blanks = {"src_key_padding_mask": blank, "memory_key_padding_mask": blank}
+        return self.net(self.read(source), self.read(target), **masks, **blanks) @ self.embed.weight.T
 
 
-def their_loss(logits: Tensor, gold: Tensor) -> Tensor:
-    return F.cross_entropy(logits.flatten(0, 1), gold.flatten(), ignore_index=PAD, label_smoothing=0.1)
+def torch_transformer(shape: Shape) -> Update:
+    model = Plain(shape)
+
+    def loss(source: Tensor, target: Tensor) -> Tensor:
+        logits, gold = model(source, target[:, :-1]).flatten(0, 1), target[:, 1:].flatten()
+        return F.cross_entropy(logits, gold, ignore_index=PAD, label_smoothing=EPSILON)
+
+    return updater(model, loss, torch.optim.Adam(model.parameters(), 1e-4, (0.9, 0.98), 1e-9))
 
 
-def our_loss(logits: Tensor, gold: Tensor) -> Tensor:
-    loss = token_loss(logits, gold, UniformSmoothingConfig())
-    return loss.loss / loss.tokens
+def marian(shape: Shape) -> Update:
+    """Hugging Face's MarianMTModel, with the label smoothing and the fused AdamW of its Trainer."""
+    from transformers import MarianConfig, MarianMTModel
+    from transformers.trainer_pt_utils import LabelSmoother
+
+    sides = {
+        f"{side}_{name}": value
+        for side in ("encoder", "decoder")
+        for name, value in (("layers", shape.layers), ("ffn_dim", shape.ffn_dim), ("attention_heads", shape.heads))
+    }
+    ids = {"pad_token_id": PAD, "eos_token_id": 2, "decoder_start_token_id": 1, "forced_eos_token_id": 2}
+    more = {"d_model": shape.dim, "dropout": DROPOUT, "activation_function": "relu", "scale_embedding": True}
+    model = MarianMTModel(MarianConfig(vocab_size=shape.vocab, **sides, **ids, **more))
+
+    def loss(source: Tensor, target: Tensor) -> Tensor:
+        labels = target[:, 1:].masked_fill(target[:, 1:] == PAD, -100)
+        out = model(input_ids=source, attention_mask=source != PAD, decoder_input_ids=target[:, :-1])
+        return smoother(out, labels)
+
+    smoother = LabelSmoother(epsilon=EPSILON)
+    return updater(model, loss, torch.optim.AdamW(model.parameters(), 1e-4, fused=True))
 
 
-def stepper(model: nn.Module, loss: Callable[[Tensor, Tensor], Tensor], fused: bool) -> Callable[[], float]:
-    """A function that makes a few updates and returns target tokens a second."""
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9, fused=fused)
-    generator = torch.Generator().manual_seed(1)
+def x_transformers(shape: Shape) -> Update:
+    """XTransformer with its defaults but for sizes, dropout, tied embeddings and the fused kernel that it has."""
+    from x_transformers import XTransformer
 
-    def steps() -> float:
+    sides = {
+        f"{side}_{name}": value
+        for side in ("enc", "dec")
+        for name, value in {
+            "num_tokens": shape.vocab,
+            "max_seq_len": 256,
+            "depth": shape.layers,
+            "heads": shape.heads,
+            "attn_dim_head": shape.dim // shape.heads,
+            "ff_mult": shape.ffn_dim / shape.dim,
+            "ff_dropout": DROPOUT,
+            "layer_dropout": 0.0,
+            "emb_dropout": DROPOUT,
+            "attn_flash": True,
+        }.items()
+    }
+    model = XTransformer(dim=shape.dim, tie_token_emb=True, ignore_index=-100, pad_value=PAD, **sides)
+
+    def loss(source: Tensor, target: Tensor) -> Tensor:
+        return model(source, target.masked_fill(target == PAD, -100), mask=source != PAD)
+
+    return updater(model, loss, torch.optim.Adam(model.parameters(), 1e-4, (0.9, 0.98), 1e-9))
+
+
+def clocked(update: Update) -> Round:
+    def seconds(source: Tensor, target: Tensor) -> float:
         begin = time.perf_counter()
-        for _ in range(STEPS):
-            source, target = torch.randint(4, VOCAB, (2, ROWS, LENGTH), generator=generator)
-            optimizer.zero_grad()
-            loss(model(source, target), target.roll(-1, 1)).backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-        return STEPS * ROWS * LENGTH / (time.perf_counter() - begin)
+        update(source, target)
+        return time.perf_counter() - begin
 
-    return steps
+    return seconds
 
 
-def ours() -> Callable[[], float]:
-    config = parse_model(
-        {
-            "preset": "transformer-tiny",
-            "encoder": {"layer": {"residual": "pre"}},
-            "decoder": {"layer": {"residual": "pre"}},
+def floor(shape: Shape) -> Round:
+    """Every product of an update and nothing else; attention's own, under a hundredth of them, are left out."""
+    tune_allocator()
+    d, f, layers = shape.dim, shape.ffn_dim, shape.layers
+    of_source = {(d, d): 6 * layers, (d, f): layers, (f, d): layers}  # keys and values for the decoder among them
+    of_target = {(d, d): 6 * layers, (d, f): layers, (f, d): layers, (d, shape.vocab): 1}
+
+    def seconds(source: Tensor, target: Tensor) -> float:
+        total = 0.0
+        for sizes, rows in ((of_source, source.numel()), (of_target, target[:, 1:].numel())):
+            for (wide, out), count in sizes.items():
+                x, w, g = torch.randn(rows, wide), torch.randn(out, wide), torch.randn(rows, out)
+                total += count * sum(min(map(fastest, (a, a), (b, b))) for a, b in ((x, w), (g, w.T), (g.T, x.T)))
+        return total
+
+    return seconds
+
+
+def fastest(x: Tensor, w: Tensor) -> float:
+    """Seconds of x W' by the faster library, with its arguments as the library likes them."""
+    x, w = x.contiguous(), w.contiguous()
+    found = []
+    for product in (lambda: F.linear(x, w), lambda: torch.ops.mkldnn._linear_pointwise(x, w, None, "none", [], "")):
+        begin = time.perf_counter()
+        product()
+        found.append(time.perf_counter() - begin)
+    return min(found)
+
+
+SIDES: dict[str, Callable[[Shape], Round]] = {
+    side.__name__: side if side is floor else (lambda shape, side=side: clocked(side(shape)))
+    for side in (headway, plain_allocator, torch_transformer, marian, x_transformers, floor)
+}
+
+
+# --- batches
+
+
+def batches(shape: Shape) -> Iterator[tuple[Tensor, Tensor]]:
+    """Source, and target with its begin, the same for every side."""
+    if shape.length:
+        generator = torch.Generator().manual_seed(1)
+        while True:
+            yield (
+                torch.randint(4, shape.vocab, (shape.rows, shape.length), generator=generator),
+                torch.randint(4, shape.vocab, (shape.rows, shape.length + 1), generator=generator),
+            )
+    folder = Path(os.environ["HEADWAY_DATA"]) / "multi30k"
+    sides = [read_lines(folder / f"train.{language}.gz")[:2000] for language in ("en", "de")]
+    tokenizer = Tokenizer.train([*sides[0], *sides[1]], BPEConfig(vocab_size=shape.vocab))
+    pairs = [(tokenizer.encode(a), tokenizer.encode(b)) for a, b in zip(*sides, strict=True)]
+    pairs = sorted(pairs, key=lambda pair: max(map(len, pair)))
+    groups = [pairs[at : at + shape.rows] for at in range(0, len(pairs), shape.rows)]
+    for group in cycle(random.Random(1).sample(groups, len(groups))):
+        yield padded([a for a, _ in group]), padded([[1, *b] for _, b in group])
+
+
+def padded(rows: list[list[int]]) -> Tensor:
+    longest = max(map(len, rows))
+    return torch.tensor([[*row, *[PAD] * (longest - len(row))] for row in rows])
+
+
+# --- taking turns
+
+
+def serve(side: str, shape: Shape) -> None:
+    """In a process of its own: one round for every line that comes in; answers tokens a second and the peak so far."""
+    torch.manual_seed(1)
+    run, source_of = SIDES[side](shape), batches(shape)
+    for _ in sys.stdin:
+        tokens = seconds = 0.0
+        for _ in range(shape.steps):
+            source, target = next(source_of)
+            seconds += run(source, target)
+            tokens += int((target[:, 1:] != PAD).sum())
+        print(tokens / seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, flush=True)
+
+
+def start(side: str, shape: str, threads: int) -> subprocess.Popen[str]:
+    command = [sys.executable, __file__, "--serve", side, "--shape", shape, "--threads", str(threads)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def ask(worker: subprocess.Popen[str]) -> list[float]:
+    assert worker.stdin is not None
+    assert worker.stdout is not None
+    worker.stdin.write("go\n")
+    worker.stdin.flush()
+    return [float(number) for number in worker.stdout.readline().split()]
+
+
+def measure(shape: str, rounds: int, threads: int) -> Iterator[dict[str, object]]:
+    names = [name for name in SIDES if name not in PACKAGES or importlib.util.find_spec(PACKAGES[name])]
+    workers = {name: start(name, shape, threads) for name in names}
+    answers = [{name: ask(worker) for name, worker in workers.items()} for _ in range(rounds + 1)][1:]
+    for worker in workers.values():
+        worker.communicate()
+    speed = {name: statistics.median(answer[name][0] for answer in answers) for name in names}
+    for peer in (name for name in names if name != "headway"):
+        yield {
+            "work": f"{shape}, updates",
+            "peer": peer,
+            "ours": speed["headway"],
+            "theirs": speed[peer],
+            "unit": "target tokens/s",
+            "ratio": speed["headway"] / speed[peer],
+            "our_mib": answers[-1]["headway"][1],
+            "their_mib": answers[-1][peer][1],
         }
-    )
-    return stepper(build(config, VOCAB).train(), our_loss, fused=True)
 
 
-def in_turn(rounds: int, *sides: Callable[[], float]) -> list[float]:
-    """The median of each side, over rounds in which each has one go; the first round is not counted."""
-    found = [[side() for side in sides] for _ in range(rounds + 1)][1:]
-    return [statistics.median(column) for column in zip(*found, strict=True)]
-
-
-def alone(tuned: bool, rounds: int, threads: int) -> Callable[[], float]:
-    """Our own updates in a process of their own, as the allocator is set once and for all."""
-
-    def run() -> float:
-        command = [sys.executable, __file__, "--one", "tuned" if tuned else "plain", "--rounds", str(rounds)]
-        done = subprocess.run([*command, "--threads", str(threads)], capture_output=True, text=True, check=True)
-        return float(done.stdout)
-
-    return run
+TOLD = "{work}: {ours:,.0f} {unit}, {our_mib:,.0f} MiB; {peer}: {theirs:,.0f}, {their_mib:,.0f} MiB; {ratio:.2f}"
+PACKAGES = {"marian": "transformers", "x_transformers": "x_transformers"}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="one object a line")
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--one", choices=["tuned", "plain"], help=argparse.SUPPRESS)
+    parser.add_argument("--shape", choices=list(SHAPES), help="only this one")
+    parser.add_argument("--serve", choices=list(SIDES), help=argparse.SUPPRESS)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    torch.manual_seed(1)
-    if options.one != "plain":
-        tune_allocator()
-    if options.one:
-        print(*in_turn(options.rounds, ours()))
-        return
-    rows = [
-        ("tiny, updates", "torch.nn.Transformer", *in_turn(options.rounds, ours(), stepper(Peer(), their_loss, False))),
-        (
-            "tiny, updates",
-            "the same with glibc's allocator as it comes",
-            *in_turn(3, alone(True, options.rounds, options.threads), alone(False, options.rounds, options.threads)),
-        ),
-    ]
-    for work, peer, mine, theirs in rows:
-        row = {"work": work, "peer": peer, "ours": mine, "theirs": theirs, "unit": "target tokens/s"}
-        row["ratio"] = mine / theirs
-        told = f"{work}: {mine:,.0f} target tokens/s; {peer}: {theirs:,.0f}; ratio {mine / theirs:.2f}"
-        print(json.dumps(row) if options.json else told)
+    if options.serve:
+        return serve(options.serve, SHAPES[options.shape])
+    shapes = [options.shape] if options.shape else [name for name in SHAPES if name != "multi30k" or DATA]
+    if not DATA:
+        print("multi30k is left out: HEADWAY_DATA names no folder of corpora", file=sys.stderr)
+    for shape in shapes:
+        for row in measure(shape, options.rounds, options.threads):
+            print(json.dumps(row) if options.json else TOLD.format(**row), flush=True)
+    return None
 
 
 if __name__ == "__main__":

@@ -8,7 +8,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from headway.config import OthersSmoothingConfig, UniformSmoothingConfig
-from headway.train.loss import token_loss
+from headway.train import loss as module
+from headway.train.loss import TokenLoss
+from headway.train.loss import token_loss as projected_loss
 
 SMOOTHINGS = [
     UniformSmoothingConfig(epsilon=0.1),
@@ -31,6 +33,13 @@ def written_out(logits: Tensor, target: Tensor, smoothing: UniformSmoothingConfi
         if t != 0:
             total = total - (q * (x - x.exp().sum().log())).sum()
     return total
+
+
+def token_loss(logits: Tensor, target: Tensor, smoothing: UniformSmoothingConfig | OthersSmoothingConfig) -> TokenLoss:
+    """Of logits: those of rows of the unit matrix, unembedded by the transposed logits, are the logits themselves."""
+    rows = logits.flatten(0, -2)
+    unit = torch.eye(len(rows), dtype=logits.dtype).view(*logits.shape[:-1], len(rows))
+    return projected_loss(unit, rows.T, target, smoothing)
 
 
 def example(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
@@ -104,3 +113,46 @@ def test_half_precision_logits_are_summed_in_float32() -> None:
     assert logits.grad is not None
     assert logits.grad.dtype == torch.bfloat16
     torch.testing.assert_close(got.loss, written_out(logits.detach().float(), target, SMOOTHINGS[0]), rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("chunk", [1, 40, 2**20], ids="chunk {}".format)
+def test_the_projected_loss_and_both_gradients_equal_those_of_the_plain_logits(
+    chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In float64, against torch's cross-entropy of logits that are all there; 11 rows in chunks of 1, 3 and all."""
+    monkeypatch.setattr(module, "CHUNK", chunk)
+    torch.manual_seed(3)
+    hidden = torch.randn(2, 8, 5, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(13, 5, dtype=torch.float64, requires_grad=True)
+    target = torch.randint(1, 13, (2, 8))
+    target[0, 5:] = target[1, 6:] = 0
+    got = projected_loss(hidden, weight, target, UniformSmoothingConfig(epsilon=0.1))
+    rows, ids = (hidden @ weight.T).flatten(0, 1), target.flatten()
+    wanted = F.cross_entropy(rows, ids, ignore_index=0, reduction="sum", label_smoothing=0.1)
+    assert got.tokens == 11
+    torch.testing.assert_close(got.loss, wanted, rtol=1e-12, atol=0)
+    for one, two in zip(*(torch.autograd.grad(x / 7, (hidden, weight)) for x in (got.loss, wanted)), strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-10, atol=1e-14)
+    assert torch.autograd.gradcheck(
+        lambda h, w: projected_loss(h, w, target, OthersSmoothingConfig(epsilon=0.2)).loss, (hidden, weight)
+    )
+
+
+def test_a_loss_without_gradients_is_the_same_and_leaves_none() -> None:
+    logits, target = example()
+    wanted = token_loss(logits, target, SMOOTHINGS[0])
+    with torch.no_grad():
+        got = token_loss(logits, target, SMOOTHINGS[0])
+    assert torch.equal(got.loss, wanted.loss)
+    assert not got.loss.requires_grad
+
+
+def test_under_autocast_products_are_rounded_and_sums_are_not() -> None:
+    """Ones, whose products bfloat16 holds exactly: 600 rows of log 4 are no bfloat16 number, and come out whole."""
+    hidden, weight = torch.ones(600, 8), torch.ones(4, 8, requires_grad=True)
+    with torch.autocast("cpu", torch.bfloat16):
+        got = projected_loss(hidden, weight, torch.full((600,), 3), UniformSmoothingConfig(epsilon=0.0))
+    (gradient,) = torch.autograd.grad(got.loss, weight)
+    assert got.loss.dtype == gradient.dtype == torch.float32
+    assert got.loss.item() == pytest.approx(600 * math.log(4), rel=1e-6)
+    torch.testing.assert_close(gradient, 600 * torch.tensor([[0.25], [0.25], [0.25], [-0.75]]).expand(4, 8))

@@ -41,12 +41,15 @@ class Toy(nn.Module):
         self.embed = nn.Embedding(VOCAB, DIM)
         self.mix = nn.Linear(DIM, DIM)
         self.dropout = nn.Dropout(dropout)
-        self.out = nn.Linear(DIM, VOCAB, bias=False)
-        self.out.weight = self.embed.weight
+        self.unembed = nn.Linear(DIM, VOCAB, bias=False)
+        self.unembed.weight = self.embed.weight
+
+    def hidden(self, source: Tensor, target_in: Tensor) -> Tensor:
+        x = self.embed(target_in) + (self.embed(source) * (source != 0)[..., None]).sum(1, keepdim=True)
+        return self.dropout(self.mix(x).tanh())
 
     def forward(self, source: Tensor, target_in: Tensor) -> Tensor:
-        x = self.embed(target_in) + (self.embed(source) * (source != 0)[..., None]).sum(1, keepdim=True)
-        return self.out(self.dropout(self.mix(x).tanh()))
+        return self.unembed(self.hidden(source, target_in))
 
 
 class ToyLoader:

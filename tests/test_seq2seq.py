@@ -11,6 +11,7 @@ from contract.tenants import make_pair, pair_configs, stack
 from headway.build import build
 from headway.config import AttentionConfig, LearnedConfig, LSTMConfig, Seq2SeqConfig, WindowConfig
 from headway.models.seq2seq import Seq2Seq, positions_of
+from headway.nn.dropout import Dropout
 from headway.nn.position import Learned, Sinusoid, sinusoid
 from headway.nn.trace import Trace
 from headway.recipe import parse_model
@@ -176,14 +177,14 @@ def test_dropout_falls_on_every_sublayers_output_and_on_embedding_plus_position_
     model, seen = make_pair(paper("post")).train(), []
 
     def gone(name: str):
-        def hook(module: nn.Dropout, inputs: tuple[Tensor], output: Tensor) -> Tensor:
+        def hook(module: Dropout, inputs: tuple[Tensor], output: Tensor) -> Tensor:
             seen.append((name, module.p, tuple(output.shape)))
             return torch.zeros_like(output) if "join" in name else inputs[0]
 
         return hook
 
     for name, part in model.named_modules():
-        if isinstance(part, nn.Dropout):
+        if isinstance(part, Dropout):
             part.register_forward_hook(gone(name))
     source, target = torch.tensor([SOURCE]), torch.tensor([TARGET])
     logits = model(source, target)

@@ -151,7 +151,7 @@ def test_validation_sees_the_model_without_dropout_and_leaves_no_trace_in_the_up
 def test_bfloat16_runs_under_autocast_and_keeps_float32_weights(tmp_path: Path) -> None:
     seen = []
     model = Toy()
-    model.out.register_forward_hook(lambda module, inputs, output: seen.append(output.dtype))
+    model.mix.register_forward_hook(lambda module, inputs, output: seen.append(output.dtype))
     run(tmp_path, settings(steps=2, dtype="bfloat16", average=None), model, validate=None)
     assert set(seen) == {torch.bfloat16}
     assert model.embed.weight.dtype == torch.float32
@@ -167,9 +167,9 @@ class Breaks(Toy):
         super().__init__()
         self.calls, self.factor = 0, factor
 
-    def forward(self, source: Tensor, target_in: Tensor) -> Tensor:
+    def hidden(self, source: Tensor, target_in: Tensor) -> Tensor:
         self.calls += 1
-        return super().forward(source, target_in) * (self.factor if self.calls == 8 else 1)
+        return super().hidden(source, target_in) * (self.factor if self.calls == 8 else 1)
 
 
 @pytest.mark.parametrize(
@@ -206,9 +206,9 @@ def test_a_loss_that_is_not_finite_or_explodes_stops_with_the_batch_saved(
 
 def test_a_gradient_that_is_not_finite_under_a_finite_loss_stops_too(tmp_path: Path) -> None:
     class Root(Toy):
-        def forward(self, source: Tensor, target_in: Tensor) -> Tensor:
+        def hidden(self, source: Tensor, target_in: Tensor) -> Tensor:
             zero = (self.mix.weight[0, 0] * 0).sqrt()  # 0, with an infinite slope
-            return super().forward(source, target_in) + zero
+            return super().hidden(source, target_in) + zero
 
     with pytest.raises(TrainingError, match=r"step 1: the loss is \d\.\d+, the gradient's norm (nan|inf)"):
         run(tmp_path, settings(), Root())
@@ -252,7 +252,7 @@ def test_the_last_checkpoints_are_kept_and_averaged_into_the_model(tmp_path: Pat
     wanted = average([one.weights for one in kept])
     assert all(torch.equal(tensor, wanted[name]) for name, tensor in module_tensors(model).items())
     assert isinstance(model, Toy)
-    assert model.out.weight is model.embed.weight
+    assert model.unembed.weight is model.embed.weight
     assert not model.training
 
 

@@ -397,7 +397,7 @@ class Validation:
         return asdict(score_corpus(translated, [target for _, target in pairs], language=model.languages.target))
 
 
-def estimated(folder: Path, model: nn.Module, loader: Loader, recipe: Recipe, device: torch.device) -> Estimate:
+def estimated(folder: Path, model: Seq2Seq, loader: Loader, recipe: Recipe, device: torch.device) -> Estimate:
     """What was measured before step 1; on resume, what was written down then."""
     path = folder / ESTIMATE
     if (folder / "checkpoints").exists() and path.exists():

@@ -67,9 +67,15 @@ class Seq2Seq(nn.Module):
     ) -> Float[Tensor, "B T V"]:
         """source: ids, PAD-filled on either side; target: the decoder's input, the target shifted right behind the
         start token."""
+        return self.unembed(self.hidden(source, target, trace))
+
+    def hidden(
+        self, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"], trace: Trace | None = None
+    ) -> Float[Tensor, "B T D"]:
+        """What `forward` unembeds: training takes it, as the loss unembeds for itself (`headway.train.loss`)."""
         context, context_positions = self.encode(source, trace)
         positions = positions_of(target)
-        hidden = self.decoder(
+        return self.decoder(
             self.target_embed(target, positions),
             mask=Causal(),
             positions=positions,
@@ -77,7 +83,6 @@ class Seq2Seq(nn.Module):
             context_positions=context_positions,
             trace=trace.at("decoder") if trace else None,
         )
-        return self.unembed(hidden)
 
     def encode(self, source: Int[Tensor, "B S"], trace: Trace | None = None) -> tuple[Tensor, Tensor]:
         """(B, S, D), and the positions (B, S) that say where it holds tokens."""

@@ -7,13 +7,15 @@ import math
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from headway.nn.dropout import Dropout
+
 
 class Embed(nn.Module):
     """The stream's beginning. `tokens` may be shared with another Embed and with the unembedding."""
 
     def __init__(self, tokens: nn.Embedding, position: nn.Module, *, scale: bool, dropout: float) -> None:
         super().__init__()
-        self.tokens, self.position, self.dropout = tokens, position, nn.Dropout(dropout)
+        self.tokens, self.position, self.dropout = tokens, position, Dropout(dropout)
         self.scale = math.sqrt(tokens.embedding_dim) if scale else 1.0
 
     def forward(self, tokens: Int[Tensor, "B T"], positions: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:

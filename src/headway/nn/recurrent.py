@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from headway.nn.block import LayerCache
 from headway.nn.cache import Cache, RecurrentCache, SourceCache, where_rows
+from headway.nn.dropout import Dropout
 from headway.nn.elementwise import Elementwise
 from headway.nn.mask import Causal, Full, Mask
 from headway.nn.mixer import Mixer, Serves
@@ -135,7 +136,7 @@ class RNNSearchDecoder(nn.Module):
         self.energy = nn.Linear(attention_dim, 1, bias=False)
         self.cell = GRUCell((3 if input_feeding else 2) * dim, dim)
         self.readout = nn.Linear(3 * dim, 2 * dim)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(
         self,

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from headway.nn.dropout import Dropout
+
 Sublayer = Callable[[Tensor], Tensor]
 
 
@@ -19,7 +21,7 @@ class Post(nn.Module):
 
     def __init__(self, norm: nn.Module, dropout: float) -> None:
         super().__init__()
-        self.norm, self.dropout = norm, nn.Dropout(dropout)
+        self.norm, self.dropout = norm, Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "B T D"], f: Sublayer) -> Float[Tensor, "B T D"]:
         return self.norm(x + self.dropout(f(x)))
@@ -30,7 +32,7 @@ class Pre(nn.Module):
 
     def __init__(self, norm: nn.Module, dropout: float) -> None:
         super().__init__()
-        self.norm, self.dropout = norm, nn.Dropout(dropout)
+        self.norm, self.dropout = norm, Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "B T D"], f: Sublayer) -> Float[Tensor, "B T D"]:
         return x + self.dropout(f(self.norm(x)))
@@ -41,7 +43,7 @@ class Plain(nn.Module):
 
     def __init__(self, dropout: float) -> None:
         super().__init__()
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "B T D"], f: Sublayer) -> Float[Tensor, "B T D"]:
         return self.dropout(f(x))

@@ -8,29 +8,23 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from headway.checkpoint import load_tensors, write_files, write_json
 from headway.config import TrainConfig
 from headway.train.average import average
 from headway.train.log import Reporter, Row, RunLog
-from headway.train.loss import PAD, token_loss
+from headway.train.loss import PAD, TokenLoss, token_loss
 from headway.train.optim import build_optimizer, build_schedule
 from headway.train.state import RunFolder, StopSignals, TrainState, best_of, seed_of
 
-
-class Batch(Protocol):
-    """What the loop needs of a batch: `headway.data.batch.Batch` has it."""
-
-    source: Tensor
-    target_in: Tensor
-    target_out: Tensor
-    ids: list[int]
-    num_tokens: int
+if TYPE_CHECKING:
+    from headway.data.batch import Batch
+    from headway.models.seq2seq import Seq2Seq
 
 
 class Loader(Protocol):
@@ -48,7 +42,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 def train(
-    model: nn.Module,
+    model: "Seq2Seq",
     loader: Loader,
     config: TrainConfig,
     run: RunFolder,
@@ -97,9 +91,7 @@ def train(
             loss = nll = 0.0
             optimizer.zero_grad()
             for batch in micro:
-                with torch.autocast(device.type, torch.bfloat16, enabled=config.dtype == "bfloat16"):
-                    logits = model(batch.source.to(device), batch.target_in.to(device))
-                part = token_loss(logits, batch.target_out.to(device), config.smoothing)
+                part = batch_loss(model, batch, config, device)
                 (part.loss / tokens).backward()
                 loss, nll = loss + part.loss.item() / tokens, nll + part.nll.item() / tokens
             grads = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
@@ -131,6 +123,13 @@ def train(
                 if stop.raised and not last:
                     raise Interrupted(f"stopped after step {state.step:,}, saved in {path}; go on with --resume")
     finish(model, run, kind, num, progress)
+
+
+def batch_loss(model: "Seq2Seq", batch: "Batch", config: TrainConfig, device: torch.device) -> TokenLoss:
+    """Of a batch, in the type of numbers that the run works in."""
+    with torch.autocast(device.type, torch.bfloat16, enabled=config.dtype == "bfloat16"):
+        hidden = model.hidden(batch.source.to(device), batch.target_in.to(device))
+        return token_loss(hidden, model.unembed.weight, batch.target_out.to(device), config.smoothing)
 
 
 def refuse(config: TrainConfig, device: torch.device, *, validated: bool) -> None:
@@ -167,7 +166,7 @@ def judge(state: TrainState, score: float, patience: int | None) -> None:
 
 
 def report(
-    fault: str, state: TrainState, micro: list[Batch], run: RunFolder, describe: Callable[[Any], object] | None
+    fault: str, state: TrainState, micro: "list[Batch]", run: RunFolder, describe: Callable[[Any], object] | None
 ) -> str:
     """Save the batches of a failed update; say what happened, where, and what helps."""
     name = f"failed-step-{state.step:08d}.json"

@@ -17,6 +17,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from headway.nn.dropout import Dropout
+
 if TYPE_CHECKING:
     from headway.config import LoRAConfig
     from headway.models.seq2seq import Seq2Seq
@@ -37,7 +39,7 @@ class LoRALinear(nn.Linear):
         self.lora_a = nn.Parameter(drawn.to(base.weight))
         self.lora_b = nn.Parameter(base.weight.new_zeros(base.out_features, config.rank))
         self.register_buffer("lora_scale", base.weight.new_tensor(config.alpha / config.rank))
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def forward(self, input: Tensor) -> Tensor:
         thin = F.linear(F.linear(self.dropout(input), self.lora_a), self.lora_b)

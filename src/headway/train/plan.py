@@ -13,17 +13,19 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
 
 from headway.config import InputConfig, LanguagesConfig, Recipe, Seq2SeqConfig, TrainConfig
 from headway.data.batch import Batch
 from headway.data.corpus import stream_pairs
 from headway.recipe import dump_toml, literal_path, parse_recipe, resolve_paths
-from headway.train.loss import token_loss
+from headway.train.loop import batch_loss
 from headway.train.optim import build_optimizer
+
+if TYPE_CHECKING:
+    from headway.models.seq2seq import Seq2Seq
 
 log = logging.getLogger("headway")
 
@@ -177,7 +179,7 @@ class Estimate:
         return f"estimate: {time_told} of updates, {self.bytes / 2**30:.1f} GiB of memory; validations come on top"
 
 
-def measure(model: nn.Module, batches: Sequence[Batch], config: TrainConfig, device: torch.device) -> Estimate:
+def measure(model: "Seq2Seq", batches: Sequence[Batch], config: TrainConfig, device: torch.device) -> Estimate:
     """Run updates of a copy of the model, the first of them unmeasured; weights and random numbers stay as they are."""
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         trial = copy.deepcopy(model).train()
@@ -185,9 +187,7 @@ def measure(model: nn.Module, batches: Sequence[Batch], config: TrainConfig, dev
         seconds = []
         for batch in batches:
             begin = time.perf_counter()
-            with torch.autocast(device.type, torch.bfloat16, enabled=config.dtype == "bfloat16"):
-                logits = trial(batch.source.to(device), batch.target_in.to(device))
-            loss = token_loss(logits, batch.target_out.to(device), config.smoothing)
+            loss = batch_loss(trial, batch, config, device)
             (loss.loss / loss.tokens).backward()
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
