@@ -14,7 +14,6 @@ from shlex import quote
 from typing import Any
 
 import torch
-from torch import nn
 
 from headway.build import build
 from headway.checkpoint import (
