@@ -1,5 +1,5 @@
-"""The README tells the truth: its `headway` lines run, at toy size and in its order, and its make targets exist. Those
-of the guides can be called, and their recipes are valid."""
+"""The README tells the truth: its `headway` lines run, at toy size and in its order, and its make targets exist; the
+Japanese one has the same. Those of the guides can be called, and their recipes are valid."""
 
 import re
 import shlex
@@ -19,7 +19,8 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```sh\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
 LINES = [line for block in BLOCKS for line in block.splitlines()]
-GUIDES = sorted((ROOT / "docs" / "guide").glob("*.md"))
+GUIDES = sorted((ROOT / "docs").glob("*/*.md"))
+JAPANESE = ROOT / "docs" / "ja"
 
 DOCUMENTS = {
     "messages.po": 'msgid "A dog runs."\nmsgstr ""\n',
@@ -72,6 +73,16 @@ def blocks(path: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
 
 
+def test_the_japanese_readme_has_the_commands_of_the_english_one() -> None:
+    for language in ("sh", "python"):
+        english, japanese = (
+            [line.partition("  # ")[0] for block in blocks(ROOT / name, language) for line in block.splitlines()]
+            for name in ("README.md", "README.ja.md")
+        )
+        assert english
+        assert japanese == english
+
+
 def test_every_headway_line_of_the_guides_can_be_called() -> None:
     lines = [line for path in GUIDES for block in blocks(path, "sh") for line in block.splitlines()]
     commands = [part for line in lines for part in re.split(r" [|>] ", line) if part.startswith("headway ")]
@@ -86,18 +97,18 @@ def test_every_headway_line_of_the_guides_can_be_called() -> None:
 
 def test_the_recipes_and_term_lists_of_the_guides_are_valid(tmp_path: Path) -> None:
     corpora, clean = (tomllib.loads(block)["data"] for block in blocks(ROOT / "docs" / "guide" / "corpora.md", "toml"))
-    recipe = parse_recipe(
-        {
-            "data": {**corpora, **clean, "test": ["test.en"]},
-            "tokenizer": {"kind": "bpe", "vocab_size": 300},
-            "model": {"preset": "transformer-tiny"},
-            "train": {"steps": 2, "schedule": {"kind": "inverse_sqrt", "peak": 1e-3, "warmup": 0.5}},
-        }
-    )
+    rest = {
+        "tokenizer": {"kind": "bpe", "vocab_size": 300},
+        "model": {"preset": "transformer-tiny"},
+        "train": {"steps": 2, "schedule": {"kind": "inverse_sqrt", "peak": 1e-3, "warmup": 0.5}},
+    }
+    recipe = parse_recipe({"data": {**corpora, **clean, "test": ["test.en"]}, **rest})
     assert len(recipe.data.corpora) == 4
     assert recipe.data.clean.max_ratio == 3
-    lists = blocks(ROOT / "docs" / "guide" / "documents.md", "tsv")
-    assert len(lists) == 2
+    [japanese] = blocks(JAPANESE / "train-and-translate.md", "toml")
+    assert parse_recipe({**tomllib.loads(japanese), **rest}).data.target_language == "ja"
+    lists = [text for folder in (ROOT / "docs" / "guide", JAPANESE) for text in blocks(folder / "documents.md", "tsv")]
+    assert len(lists) == 4
     for text in lists:
         (tmp_path / "terms.tsv").write_text(text, encoding="utf-8")
         assert len(Terms.load(tmp_path / "terms.tsv").terms) == 3
@@ -105,7 +116,7 @@ def test_the_recipes_and_term_lists_of_the_guides_are_valid(tmp_path: Path) -> N
 
 def test_every_make_target_of_the_documents_exists() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))
-    for name in ("README.md", "CONTRIBUTING.md"):
+    for name in ("README.md", "README.ja.md", "CONTRIBUTING.md"):
         named = set(re.findall(r"(?:`|^)make ([a-z-]+)", (ROOT / name).read_text(encoding="utf-8"), flags=re.MULTILINE))
         assert named
         assert named <= targets, name

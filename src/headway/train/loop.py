@@ -4,6 +4,8 @@ Each update is a function of (weights, optimiser state, step, its batches) and o
 that runs on. So a run that was killed and resumed is the unbroken run, bit for bit (tests/test_resume.py).
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -42,7 +44,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 def train(
-    model: "Seq2Seq",
+    model: Seq2Seq,
     loader: Loader,
     config: TrainConfig,
     run: RunFolder,
@@ -125,7 +127,7 @@ def train(
     finish(model, run, kind, num, progress)
 
 
-def batch_loss(model: "Seq2Seq", batch: "Batch", config: TrainConfig, device: torch.device) -> TokenLoss:
+def batch_loss(model: Seq2Seq, batch: Batch, config: TrainConfig, device: torch.device) -> TokenLoss:
     """Of a batch, in the type of numbers that the run works in."""
     with torch.autocast(device.type, torch.bfloat16, enabled=config.dtype == "bfloat16"):
         hidden = model.hidden(batch.source.to(device), batch.target_in.to(device))
@@ -166,7 +168,7 @@ def judge(state: TrainState, score: float, patience: int | None) -> None:
 
 
 def report(
-    fault: str, state: TrainState, micro: "list[Batch]", run: RunFolder, describe: Callable[[Any], object] | None
+    fault: str, state: TrainState, micro: list[Batch], run: RunFolder, describe: Callable[[Any], object] | None
 ) -> str:
     """Save the batches of a failed update; say what happened, where, and what helps."""
     name = f"failed-step-{state.step:08d}.json"
