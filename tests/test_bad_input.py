@@ -296,7 +296,7 @@ def test_options_that_a_resumed_run_cannot_honour_are_refused(refused, headway, 
     assert "300 now" in refused(*files, *toy.options(), "--set", edited, "--resume")
     assert "take one of the two" in refused(*files, *toy.options(), "--resume", "--force")
     assert "init: None then" in refused("train", "--resume", "--out", run, "--init", toy.run)
-    assert "give both sides" in refused("train", "--resume", "--out", run, "--source", toy.data / "train.en")
+    assert "--target is missing" in refused("train", "--resume", "--out", run, "--source", toy.data / "train.en")
     err = refused(*files, *toy.options(), "--set", "tokenizer.vocab_size=300", "--resume")
     assert "tokenizer.vocab_size: " in err
     assert "300 now" in err
