@@ -19,8 +19,8 @@ check: .venv/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/basedpyright
 
-bench: .venv/.plain
-	for file in bench/*.py; do $(BIN)/python $$file || exit 1; done
+bench: .venv/.peers
+	$(BIN)/python bench/train.py
 
 clean:
 	rm -rf .venv build dist src/*.egg-info
@@ -32,6 +32,10 @@ $(BIN)/python:
 .venv/.plain: $(HOUSE) | $(BIN)/python
 	$(BIN)/pip install -q -c constraints.txt -e .
 	touch $@
+
+.venv/.peers: $(HOUSE) | $(BIN)/python
+	$(BIN)/pip install -q -c constraints.txt -e '.[peers]'
+	touch $@ .venv/.plain
 
 .venv/.test: $(HOUSE) | $(BIN)/python
 	$(BIN)/pip install -q -c constraints.txt -e '.[test]'

@@ -7,7 +7,7 @@ of rounds. All have the same sizes, dropout 0.1, label smoothing 0.1 (x-transfor
 clipping, in float32. `floor` is the matrix products of an update alone (forward and both gradients, the faster of MKL
 and oneDNN for each): nothing could be faster without other products. `multi30k`: 2,000 of its pairs (HEADWAY_DATA) in
 batches of like length.
-Peers: pip install -c constraints.txt transformers x-transformers.
+The peers are the extra `peers`; one that is not installed is left out.
 """
 
 import argparse
