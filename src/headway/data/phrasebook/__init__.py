@@ -21,7 +21,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 from headway.data.phrasebook import english, german, japanese, joined, scenes
-from headway.data.phrasebook.draw import Author
+from headway.data.phrasebook.events import Author
 from headway.data.phrasebook.grammar import Clause, Row, slots, table
 
 __all__ = ["LANGUAGES", "Pair", "Triple", "generate", "lexicon", "split", "triples", "word_for_word", "write"]

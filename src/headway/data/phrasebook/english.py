@@ -28,7 +28,7 @@ def possessive(owner: Phrase) -> str:
 def phrase(part: Phrase, case: str) -> str:
     head = part.head
     if part.relative:
-        return "who" if "person" in head["class"].split() else "that"
+        return "who" if "human" in head["class"].split() else "that"
     if part.kind:
         words = head["en" if case == "nom" else "en_object"]
     else:
@@ -55,6 +55,8 @@ def verb(told: Clause, inverted: bool) -> tuple[str, str]:
         no = ""
     if row["en"] == "be" and mood in ("present", "past"):
         return entry("auxiliaries", "be")[f"en_{person}" if mood == "present" else f"en_past_{person}"], no
+    if mood == "raining":
+        return entry("auxiliaries", "be")[f"en_past_{person}"], join(no, row["en_ing"])
     if mood == "progressive":
         return entry("auxiliaries", "be")[f"en_{person}"], join(no, row["en_ing"])
     base, finite = row["en"], row["en_past"] if mood == "past" else row["en_3"] if person == "3" else row["en"]
@@ -102,6 +104,8 @@ def clause(told: Clause, order: str) -> str:
         spelled["verb"] = told.verb["en"]
     else:
         spelled["aux"], spelled["rest"] = verb(told, inverted)
+        if told.verb["frame"] == "travel" and told.row("goal"):  # where did she fly to?
+            spelled["rest"] += " to"
         words = spelled["rest"].split()
         spelled["verb"] = join(spelled["aux"], spelled.get("often", ""), *words)
         if inverted and "often" in spelled:

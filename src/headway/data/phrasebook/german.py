@@ -96,7 +96,11 @@ def imperative(verb: Row) -> str:
 
 def verb(told: Clause, last: bool) -> tuple[str, str]:
     """(the finite verb, what closes the clause); a separable verb is one word where the finite verb stands last."""
-    row, mood, person = told.verb, told.finite_mood, agreement(told.subject)
+    row, mood, person = told.verb, told.finite_mood.replace("raining", "past"), agreement(told.subject)
+    person = "3" if row["de_subject"] else person  # es gibt
+    adjective = told.row("predicate")
+    if adjective and adjective["de_verb"]:  # viel zu tun haben
+        row = entry("verbs", adjective["de_verb"])
     prefix = row["de_prefix"]
     infinitive = prefix + row["de"]
     if mood == "command":
@@ -114,7 +118,7 @@ def verb(told: Clause, last: bool) -> tuple[str, str]:
         return entry("moods", mood)[f"de_{person}"], infinitive
     first = row["de_1"] or row["de"].removesuffix("n").removesuffix("e") + "e"
     finite = {"1": first, "3": row["de_3"], "p": row["de"]}[person]
-    if row["en"] == "be":
+    if row["de"] == "sein":
         finite = entry("auxiliaries", "be")[f"de_{person}"]
     return (prefix + finite, "") if last else (finite, prefix)
 
@@ -160,7 +164,8 @@ def clause(told: Clause, order: str) -> str:
                 spelled[name] = part["de_more"]
             continue
         preposition, _, case = told.verb["de_object"].rpartition(" ") if name == "object" else ("", "", "")
-        case = {"recipient": "dat", "object": case or "acc"}.get(name, "nom")
+        nominative = told.verb["de_subject"] or "nom" if name == "subject" else "nom"
+        case = {"recipient": "dat", "object": case or "acc"}.get(name, nominative)
         if preposition:
             part = replace(part, preposition={"de": preposition, "de_case": case})
         words = phrase(part, case, no=no and (name == "object" or "there" in told.parts))

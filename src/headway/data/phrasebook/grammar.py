@@ -60,6 +60,10 @@ class Phrase:
         return self.determiner["sense"] if self.determiner else ""
 
     @property
+    def several(self) -> bool:
+        return self.plural or self.count == "plural" or self.head.get("agreement") == "p"
+
+    @property
     def indefinite(self) -> bool:
         return self.sense in ("indefinite", "bare")
 

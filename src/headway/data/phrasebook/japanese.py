@@ -43,7 +43,8 @@ def adjective(row: Row) -> str:
     return {"i": row["ja"], "na": row["ja"] + "な", "no": row["ja"] + "の", "te": row["ja_attribute"]}[row["ja_group"]]
 
 
-def phrase(part: Phrase, *, topic: bool = False) -> str:
+def phrase(part: Phrase, *, topic: bool = False, told: bool = False) -> str:
+    """A phrase; as topic or `told` apart from one it has no その, and only as topic a bare `my`."""
     head = part.head
     if part.kind:
         words = head["ja"]
@@ -51,18 +52,20 @@ def phrase(part: Phrase, *, topic: bool = False) -> str:
         determiner = part.determiner
         assert determiner is not None
         noun, opening = head["ja"], determiner["ja"]
-        people = part.plural and "person" in head["class"].split() and part.sense in ("definite", "possessive")
+        people = part.plural and "human" in head["class"].split() and part.sense in ("definite", "possessive")
         if part.possessor:
-            opening = phrase(part.possessor, topic=True) + " の"
-        elif part.sense == "definite" and (topic or people or part.clause or part.count in ("unique", "single")):
+            opening = phrase(part.possessor, told=True) + " の"
+        elif (
+            part.sense == "definite" and (topic or told or people or part.clause or part.count in ("unique", "single"))
+        ) or (part.sense == "number" and told):
             opening = ""
         elif part.sense == "number":
             opening += f" {head['ja_counter']} の"
         if part.count == "single" or head["ja_own"]:
-            if determiner["en"] == "my" and not part.possessor:
-                opening = ""
-            else:
+            if determiner["en"] != "my" or part.possessor:
                 noun = head["ja_own"]
+            elif topic:
+                opening = ""
         words = join(
             clause(part.clause, "relative") if part.clause else "",
             opening,
@@ -102,10 +105,12 @@ def predicate(told: Clause, level: str) -> str:
         mood = "weather will"
     elif state and mood in ("present", "past"):
         mood = f"{state} {mood}"
-    elif mood in ("want to", "wanted to") and told.subject and told.subject.kind == "first":
+    if (
+        told.subject
+        and told.subject.kind == "first"
+        and any(row["name"] == f"first {mood}" for row in table("predicates"))
+    ):
         mood = f"first {mood}"
-    if verb["frame"] == "weather" and told.negated:  # 雪は降りませんでした
-        word = word.replace("が", "は")
     name, ending = cell(mood, level, told)
     return join(form(word, group, name), ending)
 
@@ -116,8 +121,7 @@ def subject(told: Clause, *, topic: bool) -> str:
         return ""
     if told.verb["frame"] == "hurt":
         assert part.determiner is not None
-        owner = phrase(part.possessor, topic=True) if part.possessor else entry("pronouns", part.determiner["of"])["ja"]
-        return f"{owner} は {part.head['ja']} が"
+        return entry("pronouns", part.determiner["of"])["ja"] + " は"
     known = topic and not part.new and part.kind != "question"
     return join(phrase(part, topic=known), "は" if known else "が")
 
@@ -125,7 +129,9 @@ def subject(told: Clause, *, topic: bool) -> str:
 def inner(verb: Row, name: str, part: Clause) -> tuple[str, str]:
     """(slot, words) of a clause that is a part of another."""
     if name == "purpose":
-        return name, join(rest(part, predicate(part, "dict")), "ために")
+        # 迎えに行く is an errand itself
+        final = part.verb["ja"].removesuffix(" 行く")
+        return name, rest(part, final if final != part.verb["ja"] else join(predicate(part, "masu"), "に"))
     words, particle = clause(part, "plain"), "か" if name == "place_known" else verb["ja_particle"]
     if particle == "ことを" and copula(part):
         words = words.removesuffix("だ") + "な"
@@ -144,7 +150,7 @@ def rest(told: Clause, final: str) -> str:
     particles = {
         "object": "は" if told.negated and verb["ja_state"] == "need" else verb["ja_particle"] or "を",
         "recipient": "に",
-        "goal": "に",
+        "goal": "へ" if verb["frame"] == "travel" else "に",
         "source": "から",
         "place": "に" if still else "で",
     }
@@ -161,10 +167,15 @@ def rest(told: Clause, final: str) -> str:
     spelled["means"] = verb["ja_means"]
     if fronted(told):
         del spelled["time"]
-    if told.subject and told.subject.kind == "weather" and "predicate" in told.parts and "time" in spelled:
-        spelled["time"] += " は"
-    if "there" in told.parts and told.subject:
-        spelled["object"] = join(phrase(told.subject), "は" if told.negated else "が")
+    part = told.subject
+    if part and part.kind == "weather" and "time" in spelled and ("predicate" in told.parts or told.mood != "present"):
+        spelled["time"] = spelled["time"].removesuffix("に") + " は"
+    if part and verb["frame"] == "hurt":
+        spelled["object"] = join(part.head["ja"], "が")
+    if part and "there" in told.parts:
+        spelled["object"] = join(phrase(part, told=True), "は" if told.negated else "が")
+        if part.sense == "number" and part.determiner:
+            spelled["measure"] = join(part.determiner["ja"], part.head["ja_counter"])
     spelled["subject"] = spelled["predicate"] = spelled["there"] = ""
     return join(*(spelled.get(name, "") for name in entry("orders", "tail")["ja"].split()), final)
 
@@ -196,6 +207,9 @@ def clause(told: Clause, order: str) -> str:
         return known
     if order == "polite":
         return join(known, rest(told, predicate(told, "polite")))
+    if order == "のですか":
+        words = join(known, rest(told, predicate(told, "plain")))
+        return join(words.removesuffix("だ") + "な" if copula(told) else words, order)
     if order == "rest":
         return rest(told, predicate(told, "polite"))
     if order == "te":

@@ -1,44 +1,47 @@
 """One function for each pattern of several clauses in patterns.tsv: reasons, conditions, relative clauses and others.
 
-What leads to what is told in reasons.tsv and errands.tsv, so that a sentence makes sense as a whole.
+What leads to what is told in reasons.tsv, errands.tsv and contrasts.tsv, so that a sentence makes sense as a whole.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from headway.data.phrasebook.draw import (
-    FEMALE,
-    KNOWN,
-    MALE,
-    OWNERS,
-    PEOPLE,
-    Author,
-    Parts,
-    doing,
-    fits,
-    is_event,
-    is_state,
-    named,
-    tagged,
-    to,
-)
+from headway.data.phrasebook.draw import OWNERS, Parts, doing, fits, is_event, is_state, named, tagged, to
+from headway.data.phrasebook.events import Author
 from headway.data.phrasebook.grammar import Clause, Phrase, Row, entry, table
-from headway.data.phrasebook.scenes import LIVING, be, described, sky, when, where
+from headway.data.phrasebook.scenes import LIVING, be, described, plain, sky, swayed, when, where
+
+GROUPS = ("chore", "outing", "quiet", "music")
+
+
+def narrowed(verb: Row, things: str) -> Row:
+    """The verb with a narrower class of objects, one thing of each and no adjective."""
+    senses = [sense for sense in verb["senses"].split() if sense not in ("number", "this")]
+    return {**verb, "object": things or verb["object"], "adjectives": "", "senses": " ".join(senses)}
 
 
 def deed(author: Author, names: str) -> Row:
     """A verb out of `swim;drink:water juice`, with the classes of its object where they are named."""
     parted = (name.partition(":") for name in names.split(";"))
     wanted = {name: things for name, _, things in parted}
-    verb = author.verb(lambda row: row["en"] in wanted and is_event(row))
-    return {**verb, "object": wanted[verb["en"]] or verb["object"]}
-
-
-def did(author: Author, verb: Row, subject: Phrase, share: float = 0, *, no: bool = False) -> Clause:
-    return Clause(
-        verb, author.mood(verb, {"past"}), author.complete(verb, "past", subject, negated=no, share=share), no
+    verb = author.verb(
+        lambda row: (
+            row["en"] in wanted and is_event(row) and (not wanted[row["en"]] or taken(row, wanted[row["en"]]) != "")
+        )
     )
+    return narrowed(verb, taken(verb, wanted[verb["en"]]))
+
+
+def taken(verb: Row, things: str) -> str:
+    """Those of the classes that the verb takes."""
+    goods = [row for row in table("nouns") if fits(verb, row["class"].split(), "object")]
+    return " ".join(thing for thing in things.split() if any(fits(row, [thing]) for row in goods))
+
+
+def did(author: Author, verb: Row, subject: Phrase, share: float = 0) -> Clause:
+    plain = narrowed(verb, "")
+    return Clause(verb, author.mood(verb, {"past"}), author.complete(plain, "past", subject, share=share))
 
 
 def is_so(subject: Phrase, name: str, mood: str) -> Clause:
@@ -46,20 +49,18 @@ def is_so(subject: Phrase, name: str, mood: str) -> Clause:
 
 
 def somebody(author: Author) -> Phrase:
-    classes = "name kin pronoun man woman doctor police_officer"
-    return author.phrase(classes, "subject", senses="definite possessive", plain=True)
+    return author.phrase("name kin pronoun", "subject", senses="possessive")
 
 
 def pronoun_of(author: Author, subject: Phrase) -> Phrase:
     """He for Peter, she for my mother: where the languages agree on it."""
-    name, classes = subject.head["en"], subject.head.get("class", "").split()
     if subject.kind in ("first", "third"):
         return subject
     if subject.plural or subject.count == "plural":
         key = "they"
-    elif name in MALE or "male" in classes:
+    elif fits(subject.head, ["male"]):
         key = "he"
-    elif name in FEMALE or "female" in classes:
+    elif fits(subject.head, ["female"]):
         key = "she"
     else:
         raise IndexError("he or she?")
@@ -71,66 +72,74 @@ def pronoun_of(author: Author, subject: Phrase) -> Phrase:
 
 # --- clauses with `dass`, indirect questions, `um ... zu`
 
+THEIRS = {"he", "she", "his", "her"}
+HEARD, REPORTED = {"past"}, ("news", "state", "habit", "modal")
+TOLD = {"past", "habit", "present", "can", "have to", "want to"}
+
 
 def that(author: Author) -> list[Clause]:
     verb = author.verb(lambda row: row["frame"] == "that")
-    name, mood = verb["en"], "past" if verb["en"] == "hear" else "present"
-    subject = author.subject(verb, senses="possessive")
-    if name in ("say", "think", "know") and author.chance(0.35):
-        inner = replace(described(author), mood="past" if author.chance(0.3) else "present")
-        if inner.subject and inner.subject.kind == "third" and subject.kind != "first":
-            raise IndexError("he himself?")
+    heard = verb["en"] == "hear"
+    subject = author.phrase(verb["subject"].replace("person ", ""), "subject", senses="possessive")
+    author.used |= set() if subject.kind == "first" else THEIRS  # he himself?
+    if not heard and author.chance(0.35):
+        inner = described(author, inner=True)
+        inner = inner if verb["en"] == "think" else swayed(author, inner)
     else:
-        moods = {"hear": {"past"}, "hope": {"will"}}.get(
-            name, {"past", "will", "habit", "present", "can", "have to", "want to"}
-        )
         act = author.verb(
-            lambda row: tagged(row, "news") if name == "hear" else doing(row) or (is_state(row) and is_event(row))
+            lambda row: (
+                is_event(row)
+                and not tagged(row, "moment", "timeless")
+                and row["ja_particle"] != "が"  # エマが猫が好き
+                and (tagged(row, "news") if heard else tagged(row, *REPORTED))
+            )
         )
-        classes = "kin name friendly third" if subject.kind == "first" else "kin name friendly"
-        other = author.phrase(classes, "subject", senses="possessive definite", subject=subject, plain=True)
-        negated = 0 if name == "hope" else 0.1
-        inner = author.event(act, moods=moods, subject=other, share=0.15, negated=negated, time=0.3)
-    return [Clause(verb, mood, {"subject": subject, "complement": inner})]
+        classes = "kin name third" if subject.kind == "first" else "kin name"
+        other = author.phrase(classes, "subject", senses="possessive", subject=subject)
+        negated = 0 if heard or verb["en"] == "think" else 0.05
+        moods = HEARD if heard else TOLD | ({"will"} if tagged(act, "far") else set())
+        inner = author.event(plain(act), moods=moods, subject=other, share=0, negated=negated, time=0.3)
+    return [Clause(verb, "past" if heard else "present", {"subject": subject, "complement": inner})]
 
 
 def place_known(author: Author) -> list[Clause]:
     subject = author.phrase("name kin pronoun", "subject")
-    told = where(author, "person kin name")[0] if author.chance(0.75) else when(author)[0]
-    if subject.kind != "first" and told.subject and told.subject.kind == "third":
-        raise IndexError("he himself?")
+    author.used |= set() if subject.kind == "first" else THEIRS
+    told = where(author)[0] if author.chance(0.75) else when(author)[0]
     verb = next(row for row in table("verbs") if row["en"] == "know" and row["frame"] == "that")
     return [Clause(verb, "present", {"subject": subject, "place_known": told}, negated=True)]
 
 
 def purpose(author: Author) -> list[Clause]:
     verb, errand = author.verb(lambda row: row["frame"] == "goal"), author.rng.choice(table("errands"))
-    subject = author.subject(verb, senses=KNOWN)
+    subject = author.subject(verb)
     goal = author.place(errand["goal"], subject, to)
-    act = next(row for row in table("verbs") if row["en"] == errand["verb"])
-    inner = author.complete({**act, "object": errand["object"] or act["object"]}, "purpose", subject, share=0)
+    act = deed(author, f"{errand['verb']}:{errand['object']}" if errand["object"] else errand["verb"])
+    inner = author.complete(act, "purpose", subject, share=0, senses="indefinite bare")
     del inner["subject"]
-    mood = author.mood(verb, {"past", "will", "want to", "have to"})
+    mood = author.mood(verb, {"past", "will", "want to"})
     parts: Parts = {"subject": subject, "goal": goal, "purpose": Clause(act, "present", inner)}
     if mood == "will" or author.chance(0.3):
-        parts |= author.time(verb, mood, only="time")
+        parts |= author.time({**verb, "kind": "daily"}, mood, only="time")
     return [Clause(verb, mood, parts)]
 
 
 # --- reasons
 
 
+def linked(author: Author, link: str) -> Row:
+    return author.rng.choice([row for row in table("reasons") if row["link"] == link])
+
+
 def caused(author: Author, link: str) -> list[Clause]:
     """Two clauses on one person: what she does, and how she is."""
-    row = author.rng.choice([row for row in table("reasons") if row["link"] == link])
-    subject, no, past = somebody(author), bool(row["negated"]), author.chance(0.7)
+    row = linked(author, link)
+    subject, no = somebody(author), row["negated"]
     again, verb = pronoun_of(author, subject), deed(author, row["verbs"])
-    now = (
-        {"can", "want to"} if no else {"progressive"} if tagged(verb, "progressive") else {"can", "want to", "have to"}
-    )
-    mood = author.mood(verb, {"past"} if past else now)
-    parts = author.complete(verb, mood, subject, negated=no, share=0)
-    return [Clause(verb, mood, parts, no), is_so(again, row["cause"], "past" if past else "present")]
+    past = not no and author.chance(0.7)  # `she did not work because` denies either
+    mood = no or ("past" if past else "progressive" if tagged(verb, "progressive") else "want to")
+    parts = author.complete(verb, mood, subject, negated=bool(no), share=0)
+    return [Clause(verb, mood, parts, bool(no)), is_so(again, row["cause"], "past" if past else "present")]
 
 
 def because(author: Author) -> list[Clause]:
@@ -142,33 +151,34 @@ def although(author: Author) -> list[Clause]:
 
 
 def because_weather(author: Author) -> list[Clause]:
-    row = author.rng.choice([row for row in table("reasons") if row["link"] == "weather"])
-    verb = deed(author, row["verbs"])
-    return [did(author, verb, somebody(author), no=bool(row["negated"])), sky(author, row["cause"], "past")]
+    row = linked(author, "weather")
+    mood = "raining" if row["cause"] in ("rain", "snow") else "past"
+    return [did(author, deed(author, row["verbs"]), somebody(author)), sky(author, row["cause"], mood)]
+
+
+def first_of(author: Author, row: Row) -> Clause:
+    """What comes first in a condition: the weather, how somebody is, or what somebody does."""
+    name = row["cause"]
+    if row["link"] == "if weather":
+        tomorrow = name in ("rain", "snow") and author.chance(0.5)
+        return sky(author, name, "present", "tomorrow" if tomorrow else "")
+    one = author.phrase("name kin", "subject")
+    if row["link"] == "if person":
+        return is_so(one, name, "present")
+    act = narrowed(author.verb(lambda row: row["en"] == name and row["ja"] != "訪れる"), "")
+    act = {**act, "object": "name kin first"} if name in ("visit", "call") else act
+    parts = author.complete(act, "if", one, share=0)
+    if author.chance(0.4):
+        parts["time"] = entry("adverbs", author.rng.choice(["tomorrow", "this evening", "today"]))
+    return Clause(act, "present", parts)
 
 
 def condition(author: Author) -> list[Clause]:
-    rows = [row for row in table("reasons") if row["link"].startswith("if ")]
-    link = author.rng.choice(sorted({row["link"] for row in rows}))
-    row = author.rng.choice([row for row in rows if row["link"] == link])
-    name, moods = row["cause"], {"will", "can"}
-    if link == "if weather":
-        tomorrow = name in ("rain", "snow") and author.chance(0.5)
-        first, subject = sky(author, name, "present", "tomorrow" if tomorrow else ""), somebody(author)
-    else:
-        one = author.phrase("name kin", "subject")
-        if link == "if person":
-            first, moods = is_so(one, name, "present"), {"will", "can", "should", "have to"}
-        else:
-            act = author.verb(lambda row: row["en"] == name and row["ja"] != "訪れる")
-            act = {**act, "object": "name kin first"} if name in ("visit", "call") else act
-            parts = author.complete(act, "if", one, share=0)
-            if author.chance(0.4):
-                parts["time"] = entry("adverbs", author.rng.choice(["tomorrow", "this evening", "today"]))
-            first = Clause(act, "present", parts)
-        subject = author.phrase("name kin first", "subject")
+    row = linked(author, author.rng.choice(["if weather", "if person", "if deed"]))
+    first = first_of(author, row)
+    subject = author.phrase("name kin first", "subject")
     verb = deed(author, row["verbs"])
-    mood = author.mood(verb, moods)
+    mood = author.mood(verb, {"will", "can", "have to"} if row["link"] == "if person" else {"will", "can"})
     return [first, Clause(verb, mood, author.complete(verb, mood, subject, share=0))]
 
 
@@ -176,39 +186,40 @@ def condition(author: Author) -> list[Clause]:
 
 
 def before(author: Author) -> list[Clause]:
+    row = linked(author, "before")
     subject = somebody(author)
-    again = pronoun_of(author, subject)
-    verb = author.verb(lambda row: doing(row) and tagged(row, "home") and row["en"] not in ("sleep", "go to bed"))
-    return [did(author, verb, subject, 0.2), did(author, author.verb(lambda row: tagged(row, "then")), again)]
+    again, verb = pronoun_of(author, subject), deed(author, row["verbs"])
+    return [did(author, verb, subject), did(author, author.verb(named(row["cause"])), again)]
 
 
 def sequence(author: Author) -> list[Clause]:
-    subject = author.phrase(PEOPLE, "subject", senses=KNOWN, plain=True)
+    subject = somebody(author)
     first = did(author, author.verb(named("go home")), subject)
     if author.chance(0.25):
         first = replace(first, parts={**first.parts, **author.time(first.verb, "past", only="time")})
     verb = author.verb(lambda row: doing(row) and tagged(row, "home") and row["de_auxiliary"] == "have")
-    return [first, did(author, {**verb, "place": ""}, subject, 0.15)]
+    return [first, did(author, {**verb, "place": ""}, subject)]
 
 
 def addition(author: Author) -> list[Clause]:
-    told: list[Clause] = []
+    """Two people with two chores, two outings, or the like."""
+    group, told = author.rng.choice(GROUPS), list[Clause]()
     for classes in ("name kin third", "name kin"):
-        verb = author.verb(lambda row: doing(row) and tagged(row, "home"))
-        told.append(did(author, verb, author.phrase(classes, "subject"), 0.1))
+        verb = author.verb(lambda row: doing(row) and tagged(row, group))
+        told.append(did(author, verb, author.phrase(classes, "subject")))
     return told
 
 
 def contrast(author: Author) -> list[Clause]:
-    """Two people, one verb."""
-    verb = author.verb(lambda row: tagged(row, "contrast"))
-    mood, told = "present" if is_state(verb) else "can" if verb["en"] == "speak" else "past", list[Clause]()
+    """Two people, one verb, and two things of one narrow class: a row of contrasts.tsv."""
+    row, told = author.rng.choice(table("contrasts")), list[Clause]()
+    goal = row["verb"] == "go"
+    verb = deed(author, f"{row['verb']}:{row['object']}" if row["object"] and not goal else row["verb"])
+    verb = {**verb, "place": row["object"]} if goal else verb
     for classes in ("name kin third", "name kin first"):
         subject = author.phrase(classes, "subject")
-        told.append(Clause(verb, mood, author.complete(verb, mood, subject, share=0)))
-    thing = told[1].parts.get("object")
-    no = author.chance(0.25) and not (isinstance(thing, Phrase) and thing.sense in ("number", "many"))
-    return [told[0], replace(told[1], negated=no)]
+        told.append(Clause(verb, row["mood"], author.complete(verb, row["mood"], subject, share=0)))
+    return told
 
 
 # --- relative clauses
@@ -222,10 +233,8 @@ def of_whom(author: Author, thing: Phrase, people: str) -> Phrase:
         raise IndexError("not made by anybody")
     kinds = thing.head["class"].split()
     verb = author.verb(lambda row: tagged(row, "made") and fits(row, kinds, "object"))
-    parts: Parts = {
-        "subject": author.phrase(people, "subject"),
-        "object": Phrase(thing.head, thing.plural, relative=True),
-    }
+    lost = Phrase(thing.head, thing.plural, relative=True)
+    parts: Parts = {"subject": author.phrase(people, "subject"), "object": lost}
     inner = Clause(verb, author.mood(verb, {"past"}), parts, front="object")
     return replace(thing, determiner=entry("determiners", "the"), adjective=None, clause=inner)
 
@@ -234,28 +243,29 @@ def relative_subject(author: Author) -> list[Clause]:
     told = described(author, senses="definite this")
     assert told.subject
     subject = of_whom(author, told.subject, "name kin pronoun")
-    mood = author.rng.choice(["present", "past"])
-    return [replace(told, mood=mood, parts={**told.parts, "subject": subject})]
+    return [replace(swayed(author, told), parts={**told.parts, "subject": subject})]
 
 
 def relative_object(author: Author) -> list[Clause]:
-    verb = author.verb(lambda row: tagged(row, "kept"))
-    told = author.event(verb, moods={"past"}, share=0, time=0, negated=0.05, known=True)
+    verb = narrowed(author.verb(lambda row: tagged(row, "kept")), "")
+    subject = author.phrase("name kin pronoun", "subject")
+    told = Clause(verb, "past", author.complete({**verb, "senses": "definite"}, "past", subject, share=0))
     thing = told.parts["object"]
     assert isinstance(thing, Phrase)
     return [replace(told, parts={**told.parts, "object": of_whom(author, thing, "name kin first")})]
 
 
 def relative_person(author: Author) -> list[Clause]:
+    """I thanked the man who found my wallet."""
     noun = author.fresh(row for row in table("nouns") if fits(row, ["somebody"]))
-    verb = author.verb(lambda row: tagged(row, "met"))
+    verb = author.verb(lambda row: tagged(row, "met", "knows"))
+    acts = ("kindly",) if tagged(verb, "met") else ("kindly", "skilled")
     kind = "person" if fits(noun, ["youth"]) else "adult"
-    act = author.verb(lambda row: tagged(row, "told") and fits(row, ["person", kind], "subject"))
-    knows = verb["en"] == "know"
-    mood = author.mood(act, {"past", "present", *(["progressive"] if knows else [])})
-    senses = " ".join(sense for sense in act["senses"].split() if sense != "this")
+    act = author.verb(lambda row: tagged(row, *acts) and fits(row, ["person", kind], "subject"))
+    skill = fits(act, ["bare", "played"], "senses")
+    mood = author.mood(act, {"present"} if is_state(act) else {"can"} if skill else {"past"})
     lost = Phrase(noun, relative=True)
-    inner = Clause(act, mood, author.complete(act, mood, lost, share=0.2, senses=senses))
+    inner = Clause(act, mood, author.complete(plain(act), mood, lost, share=0))
     told = Phrase(noun, determiner=entry("determiners", "the"), clause=inner)
     subject = author.phrase("name kin pronoun", "subject")
-    return [Clause(verb, "present" if knows else "past", {"subject": subject, "object": told})]
+    return [Clause(verb, "present" if is_state(verb) else "past", {"subject": subject, "object": told})]
