@@ -129,15 +129,27 @@ def generate(num: int, seed: int, languages: Languages = DEFAULT) -> list[Pair]:
     return [Pair(triple, check(languages)) for triple in triples(num, seed)]
 
 
+def needed(sentences: Sequence[Triple], pairs: Iterable[tuple[str, str]]) -> Slots:
+    """Pairs that training keeps, as a common word is hardly met without them: barking without (dog, subject)."""
+    words = [{word for word, _ in triple.slots} for triple in sentences]
+    total, together = Counter(chain.from_iterable(words)), {pair: Counter[str]() for pair in pairs}
+    for triple, met in zip(sentences, words, strict=True):
+        for pair in triple.slots & together.keys():
+            together[pair].update(met - {pair[0]})
+    return frozenset(
+        pair for pair, met in together.items() if any(n > 0.9 * total[word] >= 4 for word, n in met.items())
+    )
+
+
 def hold_out(sentences: Sequence[Triple], rng: random.Random) -> Slots:
     """Up to HELD_OUT_PER_SLOT words for each slot, no word twice; each word is common in another slot as well."""
     counts = Counter(slot for triple in sentences for slot in triple.slots)
     usual = sorted(pair for pair, count in counts.items() if count >= 8)
     slots_of = Counter(word for word, _ in usual)
-    held: dict[str, str] = {}
+    kept, held = needed(sentences, usual), dict[str, str]()
     for slot in sorted({slot for _, slot in usual}):
         words = [word for word, where in usual if where == slot]
-        free = [word for word in words if word not in held and slots_of[word] > 1]
+        free = [word for word in words if word not in held and slots_of[word] > 1 and (word, slot) not in kept]
         if len(words) > 2 * HELD_OUT_PER_SLOT:
             held |= dict.fromkeys(rng.sample(free, min(HELD_OUT_PER_SLOT, len(free))), slot)
     return frozenset(held.items())

@@ -19,7 +19,7 @@ NEW = "indefinite number"
 ANY = f"{KNOWN} {NEW} many bare"
 PEOPLE = "person kin name pronoun"
 SEEN = "black white brown young"  # adjectives of a subject that is new
-SHARES = {"pronoun": 3.0, "third": 2.0, "first": 1.5, "name": 3.0, "kin": 3.0}  # any other noun: 3
+SHARES = {"pronoun": 3.0, "third": 2.0, "first": 1.5, "name": 3.0, "kin": 3.0}  # any other noun: 4
 PRONOUNS = {"pronoun": ("first", "third"), "third": ("third",), "first": ("first",)}
 OWNERS = {"my": "I", "our": "we", "his": "he", "her": "she"}
 Parts = dict[str, "Phrase | Row | Clause"]
@@ -37,7 +37,7 @@ def fits(row: Row, classes: Iterable[str], column: str = "class") -> bool:
 
 def at(noun: Row) -> Row:
     """The preposition of being at a place."""
-    english, german, _ = noun["place"].split()
+    english, german = noun["place"].split()[:2]
     return {"en": english, "de": german, "de_case": "dat", "ja": ""}
 
 
@@ -47,7 +47,10 @@ def to(noun: Row) -> Row:
 
 
 def out_of(noun: Row) -> Row:
-    return {"en": "from", "de": "aus" if noun["place"].split()[1] == "in" else "von", "de_case": "dat", "ja": ""}
+    """From a place: the fourth of its words, or aus where one is in it."""
+    _, german, _, *other = noun["place"].split()
+    german = "aus" if german == "in" else "von"
+    return {"en": "from", "de": other[0] if other else german, "de_case": "dat", "ja": ""}
 
 
 def is_kin(noun: Row) -> bool:
@@ -95,7 +98,7 @@ class Words:
         kinds = set(classes.split())
         weights = {kind: weight for kind, weight in SHARES.items() if kind in kinds}
         nouns = kinds - weights.keys()
-        kind = self.weighted(weights | ({"noun": 3.0} if nouns else {}))
+        kind = self.weighted(weights | ({"noun": 4.0} if nouns else {}))
         if kind in PRONOUNS:
             return Phrase(self.pronoun(slot, subject, kind))
         if kind == "name":
@@ -158,7 +161,11 @@ class Words:
         ]
         row = self.rng.choices(rows, [float(row["weight"]) for row in rows])[0]
         if row["of"]:
-            self.used |= {row["en"], *([] if is_kin(noun) else [row["of"]])}
+            mine = is_kin(noun) and row["of"] in (
+                "I",
+                "we",
+            )  # `my mother saw me`, but whom does `her mother saw her` mean?
+            self.used |= {row["en"]} if mine else {row["en"], row["of"]}
         return row, None
 
     def attribute(self, noun: Row, adjectives: str) -> Row | None:

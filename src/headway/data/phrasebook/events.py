@@ -28,6 +28,7 @@ SOMEWHERE = {"past", "progressive", "habit", "will", "purpose"}  # moods with a 
 STEADY = ("scheduled", "moment", "timeless", "morning", "night", "positive")  # kinds of verbs never denied
 VIVID = {"past", "progressive", "present", "will", "want to", "request"}  # moods with an adjective
 EASY = {"past", "have to", "should", "request", "command"}  # moods with a manner
+DONE = {"past", "progressive", "habit"}  # moods without `this`: nobody points at what was lost
 
 
 def kinds_of(verb: Row) -> list[Row]:
@@ -47,16 +48,16 @@ class Author(Words):
             raise IndexError("no mood")
         return self.weighted(weights)
 
-    def time(self, verb: Row, mood: str, *, only: str = "") -> Parts:
+    def time(self, verb: Row, mood: str, *, only: str = "", denied: bool = False) -> Parts:
         """A time adverb that goes with verb and mood; `only` names the parts (time, frequency, clock) wanted."""
         scheduled = tagged(verb, "scheduled")
         state = {"had to": "past", "wanted to": "past", "present": "scheduled"}.get(mood, mood)
         state = state if state in ("past", "will", "habit", "scheduled") else "modal"
         rows = kinds_of(verb)
         scale = tokens(" ".join(row["scale"] for row in rows if row["kind"] != "event"))
-        scale = scale or {"near", "any"}
+        scale = scale or {"near", "any", "daily"}
         if mood in ("had to", "wanted to"):  # not long ago
-            scale -= {"far", "any"}
+            scale -= {"far", "any", "years"}
         part = next((day for name, day in DAYPARTS.items() if tagged(verb, name)), "")
         wanted = ["clock"] if scheduled else only.split() or ["time", "frequency", "clock"]
         row = self.fresh(
@@ -68,12 +69,13 @@ class Author(Words):
             and state in row["moods"].split()
             and fits(row, scale, "scale")
             and not ("this" in self.used and row["en"].startswith("this "))
+            and not (denied and (row["en"].endswith(" ago") or row["en"].startswith("on ")))
         )
         return {row["part"]: row}
 
     def adjunct(self, verb: Row, mood: str, subject: Phrase | None, share: float) -> Parts:
         """One of place, company, manner and duration, or none."""
-        asked = mood in ("request", "command")
+        asked = mood in ("request", "command", "can")
         offers = ["place"] if verb["place"] and verb["frame"] in ("none", "object") and mood in SOMEWHERE else []
         offers += ["extra"] if verb["extra"] and not asked else []
         offers += ["manner"] if verb["manner"] and mood in EASY else []
@@ -97,7 +99,9 @@ class Author(Words):
         allowed = senses.split()
         if mood == "habit":
             again = [sense for sense in allowed if sense in ("bare", "generic", "played")]
-            allowed = again or [sense for sense in allowed if sense != "this"]
+            allowed = again or allowed
+        if mood in DONE:
+            allowed = [sense for sense in allowed if sense != "this"]
         if mood not in ("past", "present"):
             allowed = [sense for sense in allowed if sense not in ("number", "many")]
         if recipient and recipient.head["en"] == "she":
@@ -178,5 +182,5 @@ class Author(Words):
         parts = self.complete(verb, mood, subject, negated=no, share=share)
         timely = not is_state(verb) and mood not in ("progressive", "may", "can") and parts.keys().isdisjoint(WHOLE)
         if mood in ("habit", "will") or tagged(verb, "scheduled") or (timely and self.chance(time)):
-            parts |= self.time(verb, mood, only=times or ("time" if no else ""))
+            parts |= self.time(verb, mood, only=times or ("time" if no else ""), denied=no)
         return Clause(verb, mood, parts, no)

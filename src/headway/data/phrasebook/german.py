@@ -149,6 +149,13 @@ def forms(name: str, row: Row) -> list[str]:
     return [form for form in dict.fromkeys(found) if form]
 
 
+def slot(name: str, part: Phrase) -> str:
+    """The slot in orders.tsv of an object or recipient: pronouns and names first, what is new last."""
+    if part.kind in ("first", "third", "name"):
+        return "pronoun"
+    return name if name != "object" else "indefinite" if part.new else "definite"
+
+
 def clause(told: Clause, order: str) -> str:
     """A clause in one of the orders of orders.tsv."""
     thing, spelled, after, front = told.parts.get("object"), dict[str, str](), "", told.front
@@ -168,20 +175,22 @@ def clause(told: Clause, order: str) -> str:
         case = {"recipient": "dat", "object": case or "acc"}.get(name, nominative)
         if preposition:
             part = replace(part, preposition={"de": preposition, "de_case": case})
+        if told.verb["frame"] == "hurt":  # mir tut der Kopf weh
+            part = replace(part, determiner=entry("determiners", "the"))
         words = phrase(part, case, no=no and (name == "object" or "there" in told.parts))
         if name == "subject" or name == front:
             spelled[name] = words + " " + relative(part) if part.clause else words
             continue
         after += " " + relative(part) if part.clause else ""
         if name == "object" or name == "recipient":
-            name = "phrase" if preposition else "pronoun" if part.kind in ("first", "third", "name") else name
-            name = name if name != "object" else "indefinite" if part.new else "definite"
+            late = preposition or (told.verb["frame"] == "belong" and part.kind not in ("first", "third"))
+            name = "phrase" if late else slot(name, part)  # gehört nicht Daniel
         spelled[name] = words
     spelled["finite"], end = verb(told, order == "final")
     spelled["end"] = end.strip()
     prefix = told.verb["de_prefix"]
     spelled["to"] = prefix + ("zu " if not prefix or prefix.endswith(" ") else "zu") + told.verb["de"]
-    spelled |= {"after": after, "please": "bitte", "you": "Sie", "let's": "lass uns"}
+    spelled |= {"after": after, "please": "bitte", "you": "Sie", "let's": "lass uns", "owner": "mir"}
     spelled["now"] = "gerade" if told.mood == "progressive" else ""
     denied = told.negated and not no
     spelled["not"] = "nicht" if denied else ""

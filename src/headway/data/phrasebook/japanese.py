@@ -14,6 +14,8 @@ from functools import cache
 
 from headway.data.phrasebook.grammar import Clause, Phrase, Row, entry, fill, join, table
 
+LIVING, PROFESSIONS = {"human", "animal", "infant"}, {"job", "guest"}
+
 
 def words(pattern: Row, clauses: Sequence[Clause]) -> str:
     """The sentence with spaces between its words."""
@@ -43,6 +45,13 @@ def adjective(row: Row) -> str:
     return {"i": row["ja"], "na": row["ja"] + "な", "no": row["ja"] + "の", "te": row["ja_attribute"]}[row["ja_group"]]
 
 
+def evident(part: Phrase, topic: bool, told: bool) -> bool:
+    """Whether `the` is not said: the teacher and the movie need no その as topics, a boy or a dog does."""
+    kinds = part.head["class"].split()
+    known = topic and (bool(PROFESSIONS & {*kinds}) or not LIVING & {*kinds})
+    return known or told or part.clause is not None or part.count in ("unique", "single")
+
+
 def phrase(part: Phrase, *, topic: bool = False, told: bool = False) -> str:
     """A phrase; as topic or `told` apart from one it has no その, and only as topic a bare `my`."""
     head = part.head
@@ -55,9 +64,7 @@ def phrase(part: Phrase, *, topic: bool = False, told: bool = False) -> str:
         people = part.plural and "human" in head["class"].split() and part.sense in ("definite", "possessive")
         if part.possessor:
             opening = phrase(part.possessor, told=True) + " の"
-        elif (
-            part.sense == "definite" and (topic or told or people or part.clause or part.count in ("unique", "single"))
-        ) or (part.sense == "number" and told):
+        elif (part.sense == "definite" and (people or evident(part, topic, told))) or (part.sense == "number" and told):
             opening = ""
         elif part.sense == "number":
             opening += f" {head['ja_counter']} の"
@@ -150,16 +157,19 @@ def rest(told: Clause, final: str) -> str:
     particles = {
         "object": "は" if told.negated and verb["ja_state"] == "need" else verb["ja_particle"] or "を",
         "recipient": "に",
-        "goal": "へ" if verb["frame"] == "travel" else "に",
+        "goal": "へ" if verb["frame"] == "travel" or "purpose" in told.parts else "に",
         "source": "から",
-        "place": "に" if still else "で",
+        "place": "に" if still else "を" if "through" in verb["kind"].split() else "で",
     }
     for name, part in told.parts.items():
         if isinstance(part, Clause):
             slot, words = inner(verb, name, part)
             spelled[slot] = words
         elif isinstance(part, Phrase):
-            spelled[name] = "" if part.relative else join(phrase(part), particles.get(name, ""))
+            counted = name == "object" and part.sense == "number"  # ピザを二枚
+            spelled[name] = "" if part.relative else join(phrase(part, told=counted), particles.get(name, ""))
+            if counted and part.determiner:
+                spelled[name] += f" {part.determiner['ja']} {part.head['ja_counter']}"
         elif name in ("place", "goal"):  # where
             spelled[name] = join(part["ja"], particles[name])
         else:

@@ -77,19 +77,27 @@ HEARD, REPORTED = {"past"}, ("news", "state", "habit", "modal")
 TOLD = {"past", "habit", "present", "can", "have to", "want to"}
 
 
+def passing(told: Clause) -> bool:
+    """Whether the description tells how somebody is just now."""
+    row = told.row("predicate")
+    return row is not None and bool(row["state"]) and fits(row, ["kin"])
+
+
 def that(author: Author) -> list[Clause]:
     verb = author.verb(lambda row: row["frame"] == "that")
     heard = verb["en"] == "hear"
     subject = author.phrase(verb["subject"].replace("person ", ""), "subject", senses="possessive")
     author.used |= set() if subject.kind == "first" else THEIRS  # he himself?
-    if not heard and author.chance(0.35):
-        inner = described(author, inner=True)
-        inner = inner if verb["en"] == "think" else swayed(author, inner)
+    if verb["en"] in ("say", "know") and author.chance(0.35):
+        inner = swayed(author, described(author, inner=True))
+        if verb["en"] == "say" and not passing(inner):
+            raise IndexError("映画が面白いと言っている")
     else:
         act = author.verb(
             lambda row: (
                 is_event(row)
-                and not tagged(row, "moment", "timeless")
+                and not tagged(row, "moment", "timeless", "routine")
+                and fits(row, ["kin"], "subject")
                 and row["ja_particle"] != "が"  # エマが猫が好き
                 and (tagged(row, "news") if heard else tagged(row, *REPORTED))
             )
@@ -114,6 +122,7 @@ def purpose(author: Author) -> list[Clause]:
     verb, errand = author.verb(lambda row: row["frame"] == "goal"), author.rng.choice(table("errands"))
     subject = author.subject(verb)
     goal = author.place(errand["goal"], subject, to)
+    author.used |= {"on Saturday", "on Sunday"} if errand["goal"] == "school" else set()
     act = deed(author, f"{errand['verb']}:{errand['object']}" if errand["object"] else errand["verb"])
     inner = author.complete(act, "purpose", subject, share=0, senses="indefinite bare")
     del inner["subject"]
@@ -134,7 +143,8 @@ def linked(author: Author, link: str) -> Row:
 def caused(author: Author, link: str) -> list[Clause]:
     """Two clauses on one person: what she does, and how she is."""
     row = linked(author, link)
-    subject, no = somebody(author), row["negated"]
+    people = "name kin third" if link == "although" else "name kin pronoun"  # のに of others only
+    subject, no = author.phrase(people, "subject", senses="possessive"), row["negated"]
     again, verb = pronoun_of(author, subject), deed(author, row["verbs"])
     past = not no and author.chance(0.7)  # `she did not work because` denies either
     mood = no or ("past" if past else "progressive" if tagged(verb, "progressive") else "want to")
@@ -157,24 +167,16 @@ def because_weather(author: Author) -> list[Clause]:
 
 
 def first_of(author: Author, row: Row) -> Clause:
-    """What comes first in a condition: the weather, how somebody is, or what somebody does."""
+    """What comes first in a condition: the weather, or how somebody is."""
     name = row["cause"]
     if row["link"] == "if weather":
         tomorrow = name in ("rain", "snow") and author.chance(0.5)
         return sky(author, name, "present", "tomorrow" if tomorrow else "")
-    one = author.phrase("name kin", "subject")
-    if row["link"] == "if person":
-        return is_so(one, name, "present")
-    act = narrowed(author.verb(lambda row: row["en"] == name and row["ja"] != "訪れる"), "")
-    act = {**act, "object": "name kin first"} if name in ("visit", "call") else act
-    parts = author.complete(act, "if", one, share=0)
-    if author.chance(0.4):
-        parts["time"] = entry("adverbs", author.rng.choice(["tomorrow", "this evening", "today"]))
-    return Clause(act, "present", parts)
+    return is_so(author.phrase("name kin", "subject"), name, "present")
 
 
 def condition(author: Author) -> list[Clause]:
-    row = linked(author, author.rng.choice(["if weather", "if person", "if deed"]))
+    row = linked(author, author.rng.choice(["if weather", "if person"]))
     first = first_of(author, row)
     subject = author.phrase("name kin first", "subject")
     verb = deed(author, row["verbs"])
@@ -196,7 +198,9 @@ def sequence(author: Author) -> list[Clause]:
     subject = somebody(author)
     first = did(author, author.verb(named("go home")), subject)
     if author.chance(0.25):
-        first = replace(first, parts={**first.parts, **author.time(first.verb, "past", only="time")})
+        first = replace(
+            first, parts={**first.parts, **author.time({**first.verb, "kind": "moment"}, "past", only="time")}
+        )
     verb = author.verb(lambda row: doing(row) and tagged(row, "home") and row["de_auxiliary"] == "have")
     return [first, did(author, {**verb, "place": ""}, subject)]
 
@@ -234,7 +238,10 @@ def of_whom(author: Author, thing: Phrase, people: str) -> Phrase:
     kinds = thing.head["class"].split()
     verb = author.verb(lambda row: tagged(row, "made") and fits(row, kinds, "object"))
     lost = Phrase(thing.head, thing.plural, relative=True)
-    parts: Parts = {"subject": author.phrase(people, "subject"), "object": lost}
+    subject = author.phrase(people, "subject")
+    if tagged(verb, "alone") and subject.several:
+        raise IndexError("one coat for all of them")
+    parts: Parts = {"subject": subject, "object": lost}
     inner = Clause(verb, author.mood(verb, {"past"}), parts, front="object")
     return replace(thing, determiner=entry("determiners", "the"), adjective=None, clause=inner)
 

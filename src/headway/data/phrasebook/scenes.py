@@ -121,7 +121,8 @@ def why(author: Author) -> list[Clause]:
     verb = author.verb(lambda row: tagged(row, "whynot" if no else "why"))
     moods = {"past", "want to"} if no else {"past", "progressive", "have to", "want to"}
     told = asked(author, verb, moods=moods, share=0, time=0)
-    return [put(replace(told, negated=no), "reason", entry("adverbs", "why"))]
+    parts = {name: part for name, part in told.parts.items() if name != "clock"}
+    return [put(replace(told, negated=no, parts=parts), "reason", entry("adverbs", "why"))]
 
 
 def what(author: Author) -> list[Clause]:
@@ -241,7 +242,7 @@ def posture(row: Row, thing: Phrase) -> str:
 
 
 def existence(author: Author) -> list[Clause]:
-    row, no = author.rng.choice(table("places")), author.chance(0.2)
+    row, no = author.rng.choice([row for row in table("places") if row["new"]]), author.chance(0.2)
     many = " number many" if row["posture"] == "es" else " number" if row["posture"] else ""
     subject = author.phrase(row["new"], "subject", senses="bare" if no else f"indefinite bare{many}")
     if no and subject.sense != "bare":
@@ -259,7 +260,7 @@ def whereabouts(author: Author) -> list[Clause]:
         subject = author.phrase(row["known"], "subject", senses="possessive")
         if subject.plural:
             raise IndexError("no plural")
-        place = spot(author, row, subject)
+        verb, place = be("place", "ある", posture(row, subject)), spot(author, row, subject)
     else:
         subject = author.phrase("kin name pronoun friendly pet", "subject", senses="possessive")
         classes = "garden living_room kitchen" if fits(subject.head, ["pet"]) else verb["place"]
