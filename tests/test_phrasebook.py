@@ -159,11 +159,11 @@ GOLD: list[tuple] = [
         there("many trees+", place("park"), de="geben"),
     ),
     (
-        "There were two books on the shelf.",
-        "Auf dem Regal lagen zwei Bücher.",
-        "棚の上に本が二冊ありました。",
+        "There were two books on the desk.",
+        "Auf dem Schreibtisch lagen zwei Bücher.",
+        "机の上に本が二冊ありました。",
         "existence",
-        there("two books+", beside("on", "the shelf"), "past", de="liegen"),
+        there("two books+", beside("on", "the desk"), "past", de="liegen"),
     ),
     (
         "My knee hurt yesterday.",
@@ -201,7 +201,7 @@ GOLD: list[tuple] = [
         clause("Paul", "invite", object="my grandmother"),
     ),
     (
-        "Why did Emma not drink milk?",
+        "Why didn't Emma drink milk?",
         "Warum hat Emma keine Milch getrunken?",
         "エマはどうして牛乳を飲まなかったのですか。",
         "why",

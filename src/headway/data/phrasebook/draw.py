@@ -119,6 +119,7 @@ class Words:
         row = self.fresh(rows)
         self.used |= {"I", "we"} if row["kind"] == "first" else set()
         self.used |= {mine for mine, owner in OWNERS.items() if owner == row["en"]}
+        self.used |= {"her"} if row["en"] == "they" else set()  # German ihr: her or their
         return row
 
     def determined(
@@ -149,7 +150,7 @@ class Words:
 
     def determiner(self, noun: Row, sense: str, plural: bool, subject: Phrase | None) -> tuple[Row, Phrase | None]:
         """A determiner of the sense, or `the` and whose the thing is."""
-        if sense == "possessive" and not (plural and noun["de_oblique"]) and self.chance(0.4):  # Annas Kollegen
+        if sense == "possessive" and not noun["de_oblique"] and self.chance(0.4):  # Annas Kollegen: one or more?
             return entry("determiners", "the"), self.owner(noun)
         column = "en_plural" if plural or noun["count"] == "plural" else "en"
         rows = [

@@ -70,7 +70,8 @@ def verb(told: Clause, inverted: bool) -> tuple[str, str]:
         base, finite = f"{modal['en_base']} {base}", f"{modal[f'en_{person}']} {base}"
         mood = "past" if past else "present"
     if inverted or told.negated:
-        return entry("auxiliaries", "do")[f"en_{person}" if mood == "present" else f"en_past_{person}"], join(no, base)
+        do = entry("auxiliaries", "do")[f"en_{person}" if mood == "present" else f"en_past_{person}"]
+        return (f"{do}n't", base) if inverted and told.negated else (do, join(no, base))
     return "", finite
 
 

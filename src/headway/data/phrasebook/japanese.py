@@ -19,7 +19,10 @@ LIVING, PROFESSIONS = {"human", "animal", "infant"}, {"job", "guest"}
 
 def words(pattern: Row, clauses: Sequence[Clause]) -> str:
     """The sentence with spaces between its words."""
-    return fill(pattern["ja"], clauses, clause)
+    text, first = pattern["ja"], clauses[0].subject
+    if first and first.kind != "weather" and ("1.たら" in text or not at_home(first)):
+        text = text.replace("2.polite", "2.other")
+    return fill(text, clauses, clause)
 
 
 def sentence(pattern: Row, clauses: Sequence[Clause]) -> str:
@@ -48,12 +51,20 @@ def adjective(row: Row) -> str:
 def evident(part: Phrase, topic: bool, told: bool) -> bool:
     """Whether `the` is not said: the teacher and the movie need no その as topics, a boy or a dog does."""
     kinds = part.head["class"].split()
+    if "hard" in kinds and not part.clause:
+        return False  # 試験は難しい: any exam
     known = topic and (bool(PROFESSIONS & {*kinds}) or not LIVING & {*kinds})
     return known or told or part.clause is not None or part.count in ("unique", "single")
 
 
-def phrase(part: Phrase, *, topic: bool = False, told: bool = False) -> str:
-    """A phrase; as topic or `told` apart from one it has no その, and only as topic a bare `my`."""
+def at_home(part: Phrase) -> bool:
+    """Whether it is one of my family, whom the word alone tells: 母, and not お母さん."""
+    mine = part.determiner is not None and part.determiner["en"] == "my" and not part.possessor
+    return mine and (part.count == "single" or bool(part.head["ja_own"]))
+
+
+def phrase(part: Phrase, *, topic: bool = False, told: bool = False, other: bool = False) -> str:
+    """A phrase; as topic or `told` apart from one it has no その, and only as topic a bare `my`, if of no `other`."""
     head = part.head
     if part.kind:
         words = head["ja"]
@@ -69,9 +80,9 @@ def phrase(part: Phrase, *, topic: bool = False, told: bool = False) -> str:
         elif part.sense == "number":
             opening += f" {head['ja_counter']} の"
         if part.count == "single" or head["ja_own"]:
-            if determiner["en"] != "my" or part.possessor:
+            if not at_home(part):
                 noun = head["ja_own"]
-            elif topic:
+            elif topic and not other:
                 opening = ""
         words = join(
             clause(part.clause, "relative") if part.clause else "",
@@ -122,7 +133,7 @@ def predicate(told: Clause, level: str) -> str:
     return join(form(word, group, name), ending)
 
 
-def subject(told: Clause, *, topic: bool) -> str:
+def subject(told: Clause, *, topic: bool, other: bool = False) -> str:
     part = told.subject
     if part is None or part.kind == "weather" or part.relative or "there" in told.parts:
         return ""
@@ -130,7 +141,7 @@ def subject(told: Clause, *, topic: bool) -> str:
         assert part.determiner is not None
         return entry("pronouns", part.determiner["of"])["ja"] + " は"
     known = topic and not part.new and part.kind != "question"
-    return join(phrase(part, topic=known), "は" if known else "が")
+    return join(phrase(part, topic=known, other=other), "は" if known else "が")
 
 
 def inner(verb: Row, name: str, part: Clause) -> tuple[str, str]:
@@ -209,13 +220,16 @@ def forms(name: str, row: Row) -> list[str]:
 
 
 def clause(told: Clause, order: str) -> str:
-    """A clause in an order of patterns.tsv: polite, topic, rest, stem, te, plain, relative, or before a link."""
+    """A clause in an order of patterns.tsv: polite, topic, rest, stem, te, plain, relative, or before a link.
+
+    `other` is polite as well, of another person than the clause before it.
+    """
     front = fronted(told)
-    known = join(f"{front['ja']} 、" if front else "", subject(told, topic=True))
+    known = join(f"{front['ja']} 、" if front else "", subject(told, topic=True, other=order == "other"))
     inside = subject(told, topic=False)
     if order == "topic":
         return known
-    if order == "polite":
+    if order in ("polite", "other"):
         return join(known, rest(told, predicate(told, "polite")))
     if order == "のですか":
         words = join(known, rest(told, predicate(told, "plain")))

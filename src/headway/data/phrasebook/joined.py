@@ -180,7 +180,7 @@ def condition(author: Author) -> list[Clause]:
     first = first_of(author, row)
     subject = author.phrase("name kin first", "subject")
     verb = deed(author, row["verbs"])
-    mood = author.mood(verb, {"will", "can", "have to"} if row["link"] == "if person" else {"will", "can"})
+    mood = author.mood(verb, {"will", "can"})
     return [first, Clause(verb, mood, author.complete(verb, mood, subject, share=0))]
 
 
@@ -271,8 +271,10 @@ def relative_person(author: Author) -> list[Clause]:
     act = author.verb(lambda row: tagged(row, *acts) and fits(row, ["person", kind], "subject"))
     skill = fits(act, ["bare", "played"], "senses")
     mood = author.mood(act, {"present"} if is_state(act) else {"can"} if skill else {"past"})
-    lost = Phrase(noun, relative=True)
+    lost, ours = Phrase(noun, relative=True), {"I", "we"}
+    author.used |= ours | {"my", "our"}  # 私の母を手伝ってくれた
     inner = Clause(act, mood, author.complete(plain(act), mood, lost, share=0))
+    author.used -= ours
     told = Phrase(noun, determiner=entry("determiners", "the"), clause=inner)
     subject = author.phrase("name kin pronoun", "subject")
     return [Clause(verb, "present" if is_state(verb) else "past", {"subject": subject, "object": told})]

@@ -37,7 +37,10 @@ def brief(verb: Row) -> str:
 
 
 def statement(author: Author) -> list[Clause]:
-    return [author.event(author.verb(is_event))]
+    told = author.event(author.verb(is_event))
+    if told.mood == "may" and not told.negated:
+        raise IndexError("leave is asked for")
+    return [told]
 
 
 def fronted(author: Author) -> list[Clause]:
@@ -59,7 +62,10 @@ def plain(verb: Row) -> Row:
 
 
 def asked(author: Author, verb: Row, **how) -> Clause:
-    return author.event(plain(verb), third=True, known=True, **{"negated": 0.0, **how})
+    told = author.event(plain(verb), third=True, known=True, **{"negated": 0.0, **how})
+    if told.mood == "past" and verb["en"] == "wait for":
+        raise IndexError("待っていましたか")
+    return told
 
 
 def put(told: Clause, name: str, part: Phrase | Row) -> Clause:
@@ -105,8 +111,8 @@ def where(author: Author) -> list[Clause]:
         told = asked(author, verb, moods={"past"}, share=0, times="time")
         return [put(told, "goal", entry("adverbs", "wohin", "de"))]
     verb = author.verb(lambda row: tagged(row, "where"))
-    verb = {**verb, "senses": "definite"}
-    told = asked(author, verb, moods={"past", "progressive"}, share=0, time=0.4, times="time")
+    verb, time = {**verb, "senses": "definite"}, 0 if tagged(verb, "far") else 0.4
+    told = asked(author, verb, moods={"past", "progressive"}, share=0, time=time, times="time")
     return [put(told, "place", somewhere)]
 
 
@@ -299,6 +305,8 @@ def ache(author: Author) -> list[Clause]:
 def belonging(author: Author) -> list[Clause]:
     subject = author.phrase("book dictionary small case wear vehicle instrument camera phone", "subject", senses="this")
     owner = author.phrase("name kin pronoun friendly", "object", senses="possessive")
+    if owner.several and not fits(subject.head, ["shared"]):
+        raise IndexError("one coat of all of them")
     verb = author.verb(named("belong to"))
     return [Clause(verb, "present", {"subject": subject, "object": owner}, author.chance(0.15))]
 
