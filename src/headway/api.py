@@ -304,16 +304,21 @@ def demo(
     quiet: bool = False,
 ) -> dict[str, Any]:
     """Write the phrasebook, train on it, and judge what was learnt on combinations that training never saw."""
-    if pair != "en-de":
-        raise ValueError(f"pair = {pair!r}: the phrasebook has en-de")
+    source, _, target = pair.partition("-")
+    languages = phrasebook.check((source, target))
     data, run = Path(out) / "data", Path(out) / "run"
     check_writable(out)
-    files = {f"data.{key}": literal_path(data / name) for key, name in DEMO_FILES.items()}
-    changes = {**files, **(set or {})}
+    files = {
+        f"data.{kind}{side}": literal_path(data / f"{name}.{language}")
+        for kind, name in (("", "train"), ("valid_", "valid"))
+        for side, language in zip(("source", "target"), languages, strict=True)
+    }
+    told = {"data.source_language": source, "data.target_language": target}
+    changes = {**files, **told, **(set or {})}
     load_recipe("demo", changes)  # a fault in it is said before the work
     if not data.exists():
         whole = data.with_name(f".{data.name}.{os.getpid()}.tmp")
-        phrasebook.write(whole)
+        phrasebook.write(whole, languages=languages)
         whole.replace(data)
     log.info("phrasebook: %s", data)
     train(
@@ -326,25 +331,18 @@ def demo(
         quiet=quiet,
     )
     model = load(run, device, threads=threads)
-    pairs = read_pairs(data / "test.en", data / "test.de")
+    tests = [data / f"test.{language}" for language in languages]
+    pairs = read_pairs(*tests)
     scores = scored(model, pairs)
-    lookup = phrasebook.word_for_word([source for source, _ in pairs], phrasebook.lexicon())
-    scores["word_for_word_bleu"] = score_bleu(lookup, [target for _, target in pairs], language="de")
+    lookup = phrasebook.word_for_word([text for text, _ in pairs], phrasebook.lexicon(languages), languages)
+    scores["word_for_word_bleu"] = score_bleu(lookup, [text for _, text in pairs], language=target)
     log.info("\n%s sentences whose combinations of word and place never occurred in training:", f"{len(pairs):,}")
     log.info("%s\nword for word %.2f BLEU\n", scores_text(scores), scores["word_for_word_bleu"])
-    shown = [source for source, _ in pairs[:DEMO_SENTENCES]]
+    shown = [text for text, _ in pairs[:DEMO_SENTENCES]]
     for text, translation in zip(shown, model.translate(shown), strict=True):
         log.info("%s\n  %s", text, translation)
-    test, place = [quote(str(data / name)) for name in ("test.en", "test.de")], quote(str(run))
+    test, place = [quote(str(path)) for path in tests], quote(str(run))
     log.info("\nnext: echo %s | headway translate %s -", quote(shown[0]), place)
     log.info("      headway evaluate %s --source %s --reference %s", place, *test)
     log.info("      headway train --source YOUR.en --target YOUR.de --out runs/yours")
     return scores
-
-
-DEMO_FILES = {
-    "source": "train.en",
-    "target": "train.de",
-    "valid_source": "valid.en",
-    "valid_target": "valid.de",
-}

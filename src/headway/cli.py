@@ -105,7 +105,7 @@ def options(
 
 @app.command()
 def demo(
-    pair: Annotated[str, typer.Option("--pair", help="Languages of the built-in phrasebook.")] = "en-de",
+    pair: Annotated[str, typer.Option("--pair", help="Two of the languages of the phrasebook: en, de, ja.")] = "en-de",
     out: Annotated[
         str | None, typer.Option("--out", "-o", help="Folder for data and run; demo-PAIR by default.")
     ] = None,

@@ -1,17 +1,15 @@
-"""The tree of a sentence and how each language spells it: tables, and the few rules that are not tables.
+"""The tree of a sentence, which belongs to no language, and what the spellings of the languages share.
 
-German: determiners and adjectives take their endings by case, gender and kind of determiner (endings.tsv); the finite
-verb stands second, first or last, and participle, infinitive or separable prefix close the clause (orders.tsv); `kein`
-denies what is indefinite and `nicht` the rest. English: a fixed order, do-support, a / an.
+english.py, german.py and japanese.py spell a tree; draw.py makes one. What is a table is a TSV file beside this one: a
+column that opens with `en`, `de` or `ja` belongs to that language.
 The twin is tests/test_phrasebook.py: sentences and paradigms written by hand.
 """
 
 from __future__ import annotations
 
 import csv
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
@@ -22,21 +20,16 @@ Row = Mapping[str, str]
 def table(name: str) -> tuple[Row, ...]:
     """The rows of one TSV table."""
     text = files("headway.data.phrasebook").joinpath(f"{name}.tsv").read_text(encoding="utf-8")
-    return tuple(csv.DictReader(text.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE))
+    rows = tuple(csv.DictReader(text.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE))
+    for row in rows if name == "nouns" else ():
+        row["class"] += " " + row["en"].replace(" ", "_")  # each noun is a class of its own
+    return rows
 
 
 @cache
-def entry(name: str, key: str) -> Row:
-    """The row of a table whose first column is `key`."""
-    return next(row for row in table(name) if next(iter(row.values())) == key)
-
-
-@cache
-def ending(kind: str, case: str, gender: str) -> str:
-    return next(row[gender] for row in table("endings") if (row["kind"], row["case"]) == (kind, case))
-
-
-# --- the tree
+def entry(name: str, key: str, column: str = "") -> Row:
+    """The first row of a table whose first column, or the one named, is `key`."""
+    return next(row for row in table(name) if (row[column] if column else next(iter(row.values()))) == key)
 
 
 @dataclass(frozen=True)
@@ -53,12 +46,31 @@ class Phrase:
     relative: bool = False
 
     @property
-    def agreement(self) -> str:
-        return self.head.get("agreement") or ("p" if self.plural else "3")
+    def count(self) -> str:
+        """How the head counts: count, single (kin), mass, plural, unique, body; nothing for pronouns and names."""
+        return self.head.get("count", "")
+
+    @property
+    def kind(self) -> str:
+        """Of a pronoun: first, third, name, question, city, weather; nothing for nouns."""
+        return self.head.get("kind", "")
+
+    @property
+    def sense(self) -> str:
+        return self.determiner["sense"] if self.determiner else ""
+
+    @property
+    def several(self) -> bool:
+        return self.plural or self.count == "plural" or self.head.get("agreement") == "p"
 
     @property
     def indefinite(self) -> bool:
-        return self.determiner is not None and self.determiner["sense"] in ("indefinite", "bare")
+        return self.sense in ("indefinite", "bare")
+
+    @property
+    def new(self) -> bool:
+        """Whether it is told for the first time: Japanese marks such a subject with が, German sets it late."""
+        return self.sense in ("indefinite", "bare", "number", "many", "played")
 
 
 @dataclass(frozen=True)
@@ -66,170 +78,83 @@ class Clause:
     """A verb with its parts; `front` names the part that a main clause, a question or a relative clause opens with."""
 
     verb: Row
-    tense: str  # present, past, or the English name of a modal verb
-    parts: Mapping[str, Phrase | Row]  # subject, recipient, object, predicate, extra, place, time, adverb, reason
+    mood: str  # present, past, progressive, habit, will, a row of moods.tsv, request, command, lets
+    parts: Mapping[str, Phrase | Row | Clause]
     negated: bool = False
     front: str = "subject"
 
     @property
-    def agreement(self) -> str:
-        subject = self.parts["subject"]
-        assert isinstance(subject, Phrase)
-        return subject.agreement
+    def subject(self) -> Phrase | None:
+        subject = self.parts.get("subject")
+        assert subject is None or isinstance(subject, Phrase)
+        return subject
 
-    def case(self, part: str) -> str:
-        if part == "recipient" or (part == "object" and self.verb["frame"] == "dative"):
-            return "dat"
-        return "nom" if part == "subject" else "acc"
+    def row(self, name: str) -> Row | None:
+        """A part that is one row of a table: an adverb, a predicate, a measure."""
+        part = self.parts.get(name)
+        return None if part is None or isinstance(part, (Phrase, Clause)) else part
+
+    @property
+    def finite_mood(self) -> str:
+        return "present" if self.mood == "habit" else self.mood
 
 
-# --- spelling: shared
+MOODS = ("present", "past", "progressive", "habit", "will", "request", "command", "lets")
+
+
+def slots(clauses: Iterable[Clause]) -> Iterator[tuple[str, str]]:
+    """The pairs (English word, syntactic slot) of a sentence: what a compositional split holds back."""
+    for told in clauses:
+        yield told.verb["en"], told.mood if told.mood in MOODS else "modal"
+        for name, part in told.parts.items():
+            if isinstance(part, Phrase):
+                yield from phrase_slots(part, name)
+            elif isinstance(part, Clause):
+                yield from slots([part])
+            elif name == "predicate":
+                yield part["en"], "more" if "than" in told.parts else name
+
+
+def phrase_slots(part: Phrase, name: str) -> Iterator[tuple[str, str]]:
+    if part.kind in ("", "name", "city"):
+        yield part.head["en"], "relative" if part.relative else name
+    if part.adjective:
+        yield part.adjective["en"], "attribute"
+    if part.possessor:
+        yield from phrase_slots(part.possessor, "possessor")
+    if part.clause:
+        yield from slots([part.clause])
 
 
 def join(*words: str) -> str:
     return " ".join(word for word in words if word)
 
 
-def arrange(order: str, spelled: dict[str, str], front: str) -> str:
+def arrange(order: str, spelled: Mapping[str, str], front: str) -> str:
     """The parts in the order of a row of orders.tsv; the fronted part is spelled there and nowhere else."""
-    if "front" in order.split():
+    names = order.split()
+    if "front" in names:
         spelled = {**spelled, "front": spelled[front], front: ""}
-    return join(*(spelled.get(name, "") for name in order.split()))
+    return join(*(spelled.get(name, "") for name in names))
 
 
-def order_of(clause: Clause, name: str, language: str) -> str:
-    tail = entry("orders", "tail not" if clause.negated else "tail")[language]
-    return entry("orders", name)[language].replace("tail", tail)
+def order_of(name: str, language: str, *, negated: bool = False) -> str:
+    tail = entry("orders", "tail not" if negated else "tail")[language]
+    return " ".join(tail if part == "tail" else part for part in entry("orders", name)[language].split())
 
 
-def spell(template: str, clauses: Sequence[Clause], language: str) -> str:
-    """A sentence from a pattern such as `1.main , weil 2.final .`, with its punctuation and capital."""
-    write_clause = {"en": english, "de": german}[language]
-    text = " ".join(
-        write_clause(clauses[int(token[0]) - 1], token[2:]) if token[0].isdigit() else token
-        for token in template.split()
-    )
-    text = re.sub(r" (?=[,.?])", "", text).replace(",.", ".").replace(",,", ",").replace(",?", "?")
+def tidy(text: str) -> str:
+    """A sentence with its punctuation in place and its capital."""
+    text = " ".join(text.split())
+    for mark in ",.?!":
+        text = text.replace(f" {mark}", mark)
+    for mark in ",.?!":
+        text = text.replace(f",{mark}", mark)
     return text[0].upper() + text[1:]
 
 
-# --- spelling: English
-
-
-def english_phrase(phrase: Phrase, case: str) -> str:
-    head = phrase.head
-    if phrase.relative:
-        return "that" if "person" not in head["class"] else "who" if case == "nom" else "whom"
-    if phrase.determiner is None:
-        words = head["en"] if case == "nom" else head["en_object"]
-    else:
-        number = "en_plural" if phrase.plural else "en"
-        opening = phrase.determiner[number]
-        if phrase.possessor:
-            opening = english_phrase(phrase.possessor, "nom") + "'s"
-        words = join(opening, phrase.adjective["en"] if phrase.adjective else "", head[number])
-    if phrase.preposition:
-        words = f"{phrase.preposition['en']} {words}"
-    if phrase.clause:
-        words += " " + english(phrase.clause, "final")
-    return re.sub(r"\ba (?=[aeiou])", "an ", words)
-
-
-def english_verb(clause: Clause, inverted: bool) -> tuple[str, str]:
-    """(what stands before `not`, the rest): do-support in negations and in questions other than for the subject."""
-    verb, tense, agreement = clause.verb, clause.tense, clause.agreement
-    past = tense == "past"
-    column = f"en_past_{agreement}" if past else f"en_{agreement}"
-    if verb["en"] == "be":
-        return entry("auxiliaries", "be")[column], ""
-    base, finite = verb["en"], verb["en_past"] if past else verb["en_3"] if agreement == "3" else verb["en"]
-    if tense not in ("present", "past"):
-        modal = entry("auxiliaries", tense)
-        if modal["kind"] == "modal":
-            return modal[column], base
-        base, finite = f"{tense} {base}", f"{modal[column]} {base}"
-    if inverted or clause.negated:
-        return entry("auxiliaries", "do")[column], base
-    return "", finite
-
-
-def english(clause: Clause, order: str) -> str:
-    spelled = {
-        name: english_phrase(part, clause.case(name)) if isinstance(part, Phrase) else part["en"]
-        for name, part in clause.parts.items()
-    }
-    spelled["aux"], spelled["verb"] = english_verb(clause, order in ("question", "wh"))
-    spelled["not"] = "not" if clause.negated else ""
-    return arrange(order_of(clause, order, "en"), spelled, clause.front).replace("can not", "cannot")
-
-
-# --- spelling: German
-
-CONTRACTIONS = {"in dem ": "im ", "in das ": "ins ", "an dem ": "am ", "zu dem ": "zum ", "zu der ": "zur "}
-
-
-def german_noun(noun: Row, case: str, plural: bool) -> str:
-    if plural:
-        word = noun["de_plural"]
-        return word + "n" if case == "dat" and word[-1] not in "ns" else word
-    if case == "gen":
-        return noun["de_genitive"] or noun["de"]
-    return noun["de"] if case == "nom" else noun["de_oblique"] or noun["de"]
-
-
-def german_phrase(phrase: Phrase, case: str, negated: bool = False) -> str:
-    head = phrase.head
-    if phrase.preposition:
-        case = phrase.preposition["de_case"]
-    gender = "p" if phrase.plural else head.get("de_gender", "")
-    if phrase.relative:
-        return ending("the", case, gender)
-    if phrase.determiner is None:
-        words = head[f"de_{case}"]
-    else:
-        determiner = entry("determiners", "no") if negated and phrase.indefinite else phrase.determiner
-        words = determiner["de_stem"] + ending(determiner["de_endings"], case, gender)
-        if phrase.adjective:
-            stem = phrase.adjective["de_stem"] or phrase.adjective["de"]
-            words = join(words, stem + ending(determiner["de_adjective"], case, gender))
-        words = join(words, german_noun(head, case, phrase.plural))
-    if phrase.preposition:
-        words = f"{phrase.preposition['de']} {words}"
-        for long, short in CONTRACTIONS.items():
-            words = short + words.removeprefix(long) if words.startswith(long) else words
-    if phrase.possessor:
-        words += " " + german_phrase(phrase.possessor, "gen")
-    if phrase.clause:
-        words += f" , {german(phrase.clause, 'final')} ,"
-    return words
-
-
-def german_verb(clause: Clause, last: bool) -> tuple[str, str]:
-    """(the finite verb, what closes the clause); a separable verb is one word where the finite verb stands last."""
-    verb, tense, agreement = clause.verb, clause.tense, clause.agreement
-    prefix = verb["de_prefix"]
-    if verb["en"] == "be":
-        return entry("auxiliaries", "be")[f"de_past_{agreement}" if tense == "past" else f"de_{agreement}"], ""
-    if tense == "past":
-        return entry("auxiliaries", verb["de_auxiliary"])[f"de_{agreement}"], verb["de_participle"]
-    if tense != "present":
-        return entry("auxiliaries", tense)[f"de_{agreement}"], prefix + verb["de"]
-    first = verb["de_1"] or verb["de"].removesuffix("n")
-    finite = {"1": first, "3": verb["de_3"], "p": verb["de"]}[agreement]
-    return (prefix + finite, "") if last else (finite, prefix)
-
-
-def german(clause: Clause, order: str) -> str:
-    thing = clause.parts.get("object")
-    no = clause.negated and isinstance(thing, Phrase) and thing.indefinite
-    spelled = {
-        name: german_phrase(part, clause.case(name), no and name == "object")
-        if isinstance(part, Phrase)
-        else part["de"]
-        for name, part in clause.parts.items()
-    }
-    if isinstance(thing, Phrase) and thing.determiner is None and thing.head.get("kind") == "personal":
-        spelled["pronoun"] = spelled.pop("object")
-    spelled["finite"], spelled["end"] = german_verb(clause, order == "final")
-    spelled["not"] = "nicht" if clause.negated and not no else ""
-    return arrange(order_of(replace(clause, negated=bool(spelled["not"])), order, "de"), spelled, clause.front)
+def fill(template: str, clauses: Sequence[Clause], write: Callable[[Clause, str], str]) -> str:
+    """A template such as `1.main , weil 2.final .` with each clause spelled by `write(clause, order)`."""
+    return " ".join(
+        write(clauses[int(token[0]) - 1], token[2:]) if token[0].isdigit() else token for token in template.split()
+    )
