@@ -392,6 +392,8 @@ def test_the_demo_reaches_its_figures(tmp_path: Path) -> None:
     scores = api.demo(out=tmp_path, quiet=True)
     assert scores["bleu"] >= 85
     assert scores["word_for_word_bleu"] < 30
+    for name in ("explain.html", "report.html"):
+        assert (tmp_path / name).read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
 
 
 def test_the_public_names_are_the_functions_although_rooms_have_the_same_names() -> None:

@@ -9,6 +9,7 @@ import logging
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -35,8 +36,9 @@ from headway.evaluate.compare import compare_outputs
 from headway.evaluate.cost import costs
 from headway.evaluate.data_report import DataReport
 from headway.evaluate.explain import explain as explain
+from headway.evaluate.explain import page as explain_page
 from headway.evaluate.metrics import score_bleu
-from headway.evaluate.report import Section
+from headway.evaluate.report import Section, page
 from headway.evaluate.run_report import read_runs
 from headway.evaluate.run_report import report as report_of
 from headway.evaluate.run_report import tables as tables_of
@@ -303,7 +305,7 @@ def demo(
     threads: int | None = None,
     quiet: bool = False,
 ) -> dict[str, Any]:
-    """Write the phrasebook, train on it, and judge what was learnt on combinations that training never saw."""
+    """Write the phrasebook, train on it, judge what was learnt on combinations that training never saw, and draw it."""
     source, _, target = pair.partition("-")
     languages = phrasebook.check((source, target))
     data, run = Path(out) / "data", Path(out) / "run"
@@ -341,6 +343,13 @@ def demo(
     shown = [text for text, _ in pairs[:DEMO_SENTENCES]]
     for text, translation in zip(shown, model.translate(shown), strict=True):
         log.info("%s\n  %s", text, translation)
+    pages = {
+        "explain.html": explain_page(explain(model, shown[0])),
+        "report.html": page(f"Demo, {pair}", run_report([run])),
+    }
+    texts = {name: partial(Path.write_text, data=text, encoding="utf-8") for name, text in pages.items()}
+    write_files(Path(out), texts)
+    log.info("\nlook inside, in a browser: %s", ", ".join(str(Path(out) / name) for name in pages))
     test, place = [quote(str(path)) for path in tests], quote(str(run))
     log.info("\nnext: echo %s | headway translate %s -", quote(shown[0]), place)
     log.info("      headway evaluate %s --source %s --reference %s", place, *test)

@@ -17,6 +17,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain, islice
 from pathlib import Path
 
@@ -32,7 +33,8 @@ Languages = tuple[str, str]
 SCENES = {**vars(scenes), **vars(joined)}
 SPELLING = {"en": english, "de": german, "ja": japanese}
 DEFAULT: Languages = ("en", "de")
-HELD_OUT_PER_SLOT = 3
+HELD_OUT_PER_SLOT, LIKE = 5, 4  # words; others like a word in its slot
+LEXICAL = {"place", "goal", "source"}
 LENGTHS = range(3, 16)  # English words
 TABLES = ("pronouns", "determiners", "prepositions", "adverbs", "measures", "nouns", "adjectives")
 TABLES += ("auxiliaries", "moods", "verbs", "particles", "predicates")
@@ -141,17 +143,27 @@ def needed(sentences: Sequence[Triple], pairs: Iterable[tuple[str, str]]) -> Slo
     )
 
 
+@cache
+def likeness() -> dict[str, str]:
+    """Words whose forms follow from those of like words: nouns by German gender, verbs by what they ask for."""
+    nouns = {row["en"]: f"noun {row['de_gender']}" for row in table("nouns")}
+    verbs = {row["en"]: f"verb {row['frame']}" for row in table("verbs")}
+    return {word: kind for word, kind in {**verbs, **nouns}.items() if " " not in word}
+
+
 def hold_out(sentences: Sequence[Triple], rng: random.Random) -> Slots:
-    """Up to HELD_OUT_PER_SLOT words for each slot, no word twice; each word is common in another slot as well."""
+    """Up to HELD_OUT_PER_SLOT words for each slot, no word twice: each is common in another slot as well, and the slot
+    with other words like it. No places, whose prepositions are a matter of the word."""
     counts = Counter(slot for triple in sentences for slot in triple.slots)
-    usual = sorted(pair for pair, count in counts.items() if count >= 8)
+    usual = sorted(pair for pair, count in counts.items() if count >= 8 and pair[0] in likeness())
     slots_of = Counter(word for word, _ in usual)
     kept, held = needed(sentences, usual), dict[str, str]()
-    for slot in sorted({slot for _, slot in usual}):
+    for slot in sorted({slot for _, slot in usual} - LEXICAL):
         words = [word for word, where in usual if where == slot]
+        like = Counter(likeness()[word] for word in words)
         free = [word for word in words if word not in held and slots_of[word] > 1 and (word, slot) not in kept]
-        if len(words) > 2 * HELD_OUT_PER_SLOT:
-            held |= dict.fromkeys(rng.sample(free, min(HELD_OUT_PER_SLOT, len(free))), slot)
+        free = [word for word in free if like[likeness()[word]] > LIKE]
+        held |= dict.fromkeys(rng.sample(free, min(HELD_OUT_PER_SLOT, len(free))), slot)
     return frozenset(held.items())
 
 
