@@ -21,7 +21,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from itertools import cycle
+from itertools import cycle, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -238,9 +238,9 @@ def batches(shape: Shape) -> Iterator[tuple[Tensor, Tensor]]:
                 torch.randint(4, shape.vocab, (shape.rows, shape.length + 1), generator=generator),
             )
     folder = Path(os.environ["HEADWAY_DATA"]) / "multi30k"
-    sides = [read_lines(folder / f"train.{language}.gz")[:2000] for language in ("en", "de")]
+    sides = [list(read_lines(folder / f"train.{language}.gz")) for language in ("en", "de")]
     tokenizer = Tokenizer.train([*sides[0], *sides[1]], BPEConfig(vocab_size=shape.vocab))
-    pairs = [(tokenizer.encode(a), tokenizer.encode(b)) for a, b in zip(*sides, strict=True)]
+    pairs = [(tokenizer.encode(a), tokenizer.encode(b)) for a, b in islice(zip(*sides, strict=True), 2000)]
     pairs = sorted(pairs, key=lambda pair: max(map(len, pair)))
     groups = [pairs[at : at + shape.rows] for at in range(0, len(pairs), shape.rows)]
     for group in cycle(random.Random(1).sample(groups, len(groups))):
