@@ -246,9 +246,9 @@ def label(tokenizer: Tokenizer, *ids: int) -> str:
 
 
 def spelt(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
-    """A text as one line, its atoms by their names."""
+    """A text as one line, its atoms by their names, without space at its ends, as `translate` gives it."""
     parts = tokenizer.decode_parts(ids)
-    return "".join(part if isinstance(part, str) else tokenizer.piece(part) for part in parts)
+    return "".join(part if isinstance(part, str) else tokenizer.piece(part) for part in parts).strip()
 
 
 def pooled(groups: Groups, mean: bool) -> Tensor:
