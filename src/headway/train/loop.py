@@ -1,4 +1,5 @@
-"""The training loop, on one page. It knows no data format, no search and no model: they are handed in.
+"""The training loop, on one page. It knows no data format and no search: they are handed in. Of the model it asks two
+things, `hidden` and `unembed`, as the loss unembeds for itself.
 
 Each update is a function of (weights, optimiser state, step, its batches) and of nothing else: no clock, no generator
 that runs on. So a run that was killed and resumed is the unbroken run, bit for bit (tests/test_resume.py).
