@@ -1,9 +1,9 @@
 """Training throughput against what people would train the same model with otherwise, each as its users run it.
 
-    python bench/train.py [--json] [--rounds 5] [--threads 2] [--shape tiny|base|multi30k]
+    python bench/train.py [--json] [--rounds 9] [--threads 2] [--shape tiny|base|multi30k]
 
-Each side has a process of its own (its allocator, its memory), and they take turns, a round each; figures are medians
-of rounds. All have the same sizes, dropout 0.1, label smoothing 0.1 (x-transformers has none), Adam and gradient
+Each side has a process of its own (its allocator, its memory), and they take turns, a round each on the same batches.
+Figures are medians of rounds, a ratio that of the ratios in each round. All have the same sizes, dropout 0.1, label smoothing 0.1 (x-transformers has none), Adam and gradient
 clipping, in float32. `floor` is the matrix products of an update alone (forward and both gradients, the faster of MKL
 and oneDNN for each): nothing could be faster without other products. `multi30k`: 2,000 of its pairs (HEADWAY_DATA) in
 batches of like length.
@@ -20,7 +20,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle, islice
 from pathlib import Path
 from typing import NamedTuple
@@ -228,26 +228,29 @@ SIDES: dict[str, Callable[[Shape], Round]] = {
 # --- batches
 
 
-def batches(shape: Shape) -> Iterator[tuple[Tensor, Tensor]]:
-    """Source, and target with its begin, the same for every side."""
+Rows = list[list[int]]
+
+
+def batches(shape: Shape) -> Iterator[tuple[Rows, Rows]]:
+    """Source, and target with its begin, of like length within a batch."""
+    draw = random.Random(1)
     if shape.length:
-        generator = torch.Generator().manual_seed(1)
         while True:
-            yield (
-                torch.randint(4, shape.vocab, (shape.rows, shape.length), generator=generator),
-                torch.randint(4, shape.vocab, (shape.rows, shape.length + 1), generator=generator),
+            source, target = (
+                [draw.choices(range(4, shape.vocab), k=shape.length) for _ in range(shape.rows)] for _ in "ab"
             )
+            yield source, [[1, *row] for row in target]
     folder = Path(os.environ["HEADWAY_DATA"]) / "multi30k"
     sides = [list(read_lines(folder / f"train.{language}.gz")) for language in ("en", "de")]
     tokenizer = Tokenizer.train([*sides[0], *sides[1]], BPEConfig(vocab_size=shape.vocab))
     pairs = [(tokenizer.encode(a), tokenizer.encode(b)) for a, b in islice(zip(*sides, strict=True), 2000)]
     pairs = sorted(pairs, key=lambda pair: max(map(len, pair)))
     groups = [pairs[at : at + shape.rows] for at in range(0, len(pairs), shape.rows)]
-    for group in cycle(random.Random(1).sample(groups, len(groups))):
-        yield padded([a for a, _ in group]), padded([[1, *b] for _, b in group])
+    for group in cycle(draw.sample(groups, len(groups))):
+        yield [a for a, _ in group], [[1, *b] for _, b in group]
 
 
-def padded(rows: list[list[int]]) -> Tensor:
+def padded(rows: Rows) -> Tensor:
     longest = max(map(len, rows))
     return torch.tensor([[*row, *[PAD] * (longest - len(row))] for row in rows])
 
@@ -256,15 +259,14 @@ def padded(rows: list[list[int]]) -> Tensor:
 
 
 def serve(side: str, shape: Shape) -> None:
-    """In a process of its own: one round for every line that comes in; answers tokens a second and the peak so far."""
+    """In a process of its own: for every line of batches, tokens a second and the peak so far."""
     torch.manual_seed(1)
-    run, source_of = SIDES[side](shape), batches(shape)
-    for _ in sys.stdin:
+    run = SIDES[side](shape)
+    for line in sys.stdin:
         tokens = seconds = 0.0
-        for _ in range(shape.steps):
-            source, target = next(source_of)
-            seconds += run(source, target)
-            tokens += int((target[:, 1:] != PAD).sum())
+        for source, target in json.loads(line):
+            seconds += run(padded(source), padded(target))
+            tokens += sum(map(len, target)) - len(target)
         print(tokens / seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, flush=True)
 
 
@@ -273,10 +275,10 @@ def start(side: str, shape: str, threads: int) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-def ask(worker: subprocess.Popen[str]) -> list[float]:
+def ask(worker: subprocess.Popen[str], work: Sequence[tuple[Rows, Rows]]) -> list[float]:
     assert worker.stdin is not None
     assert worker.stdout is not None
-    worker.stdin.write("go\n")
+    worker.stdin.write(json.dumps(work) + "\n")
     worker.stdin.flush()
     return [float(number) for number in worker.stdout.readline().split()]
 
@@ -284,10 +286,13 @@ def ask(worker: subprocess.Popen[str]) -> list[float]:
 def measure(shape: str, rounds: int, threads: int) -> Iterator[dict[str, object]]:
     names = [name for name in SIDES if name not in PACKAGES or importlib.util.find_spec(PACKAGES[name])]
     workers = {name: start(name, shape, threads) for name in names}
-    answers = [{name: ask(worker) for name, worker in workers.items()} for _ in range(rounds + 1)][1:]
+    source_of, answers = batches(SHAPES[shape]), list[dict[str, list[float]]]()
+    for _ in range(rounds + 1):  # the first one warms up
+        work = list(islice(source_of, SHAPES[shape].steps))
+        answers.append({name: ask(worker, work) for name, worker in workers.items()})
     for worker in workers.values():
         worker.communicate()
-    speed = {name: statistics.median(answer[name][0] for answer in answers) for name in names}
+    speed = {name: statistics.median(answer[name][0] for answer in answers[1:]) for name in names}
     for peer in (name for name in names if name != "headway"):
         yield {
             "work": f"{shape}, updates",
@@ -295,7 +300,7 @@ def measure(shape: str, rounds: int, threads: int) -> Iterator[dict[str, object]
             "ours": speed["headway"],
             "theirs": speed[peer],
             "unit": "target tokens/s",
-            "ratio": speed["headway"] / speed[peer],
+            "ratio": statistics.median(answer["headway"][0] / answer[peer][0] for answer in answers[1:]),
             "our_mib": answers[-1]["headway"][1],
             "their_mib": answers[-1][peer][1],
         }
@@ -308,7 +313,7 @@ PACKAGES = {"marian": "transformers", "x_transformers": "x_transformers"}
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="one object a line")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--shape", choices=list(SHAPES), help="only this one")
     parser.add_argument("--serve", choices=list(SIDES), help=argparse.SUPPRESS)

@@ -42,7 +42,7 @@ INVARIANT = 60
 @pytest.fixture(scope="module")
 def sentences(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("phrasebook")
-    phrasebook.write(folder)
+    phrasebook.write(folder, train=15_000)
     return folder
 
 

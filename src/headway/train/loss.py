@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from headway.config import OthersSmoothingConfig, UniformSmoothingConfig
 
 PAD = 0
-CHUNK = 2**20
+CHUNK = 2**21
 """Logits that are looked at together."""
 
 

@@ -168,7 +168,7 @@ def hold_out(sentences: Sequence[Triple], rng: random.Random) -> Slots:
 
 
 def split(
-    train: int = 15000, valid: int = 500, test: int = 500, seed: int = 1, languages: Languages = DEFAULT
+    train: int = 40000, valid: int = 500, test: int = 500, seed: int = 1, languages: Languages = DEFAULT
 ) -> tuple[list[Pair], list[Pair], list[Pair]]:
     """(train, valid, test), all sources distinct: a compositional split, of the same sentences in every direction.
 
@@ -235,7 +235,7 @@ def word_for_word(sources: Iterable[str], words: Mapping[str, str], languages: L
 def write(
     folder: str | Path,
     *,
-    train: int = 15000,
+    train: int = 40000,
     valid: int = 500,
     test: int = 500,
     seed: int = 1,
