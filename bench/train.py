@@ -3,10 +3,10 @@
     python bench/train.py [--json] [--rounds 9] [--threads 2] [--shape tiny|base|multi30k]
 
 Each side has a process of its own (its allocator, its memory), and they take turns, a round each on the same batches.
-Figures are medians of rounds, a ratio that of the ratios in each round. All have the same sizes, dropout 0.1, label smoothing 0.1 (x-transformers has none), Adam and gradient
-clipping, in float32. `floor` is the matrix products of an update alone (forward and both gradients, the faster of MKL
-and oneDNN for each): nothing could be faster without other products. `multi30k`: 2,000 of its pairs (HEADWAY_DATA) in
-batches of like length.
+Figures are medians of rounds, a ratio that of the ratios in each round. All have the same sizes, dropout 0.1, label
+smoothing 0.1 (x-transformers has none), Adam and gradient clipping, in float32. `floor` is the matrix products of an
+update alone (forward and both gradients, the faster of MKL and oneDNN for each): nothing could be faster without other
+products. `multi30k`: 2,000 of its pairs (HEADWAY_DATA) in batches of like length.
 The peers are the extra `peers`; one that is not installed is left out.
 """
 
