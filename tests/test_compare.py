@@ -136,6 +136,9 @@ def test_japanese_is_cut_as_its_language_wants(tmp_path: Path) -> None:
     files = [write(tmp_path / name, ["犬が走る。", "猫がいる。"]) for name in "ab"]
     assert "tok:13a" in str(compare_outputs([files[0]], files[1]))
     assert "tok:ja-mecab" in (told := str(compare_outputs([files[0]], files[1], None, "ja"))) or "tok:char" in told
+    named = write(tmp_path / "test.ja", ["犬が走る。", "猫がいる。"])
+    assert str(compare_outputs([files[0]], named)) == told
+    assert "tok:13a" in str(compare_outputs([files[0]], named, None, "de"))
 
 
 def test_all_faults_are_told_at_once(tmp_path: Path) -> None:

@@ -7,11 +7,13 @@ Words for a person go to the logger `headway`; results are returned.
 
 import logging
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from shlex import quote
+from shutil import which
 from typing import Any
 
 import torch
@@ -351,7 +353,9 @@ def demo(
     write_files(Path(out), texts)
     log.info("\nlook inside, in a browser: %s", ", ".join(str(Path(out) / name) for name in pages))
     test, place = [quote(str(path)) for path in tests], quote(str(run))
-    log.info("\nnext: echo %s | headway translate %s -", quote(shown[0]), place)
-    log.info("      headway evaluate %s --source %s --reference %s", place, *test)
-    log.info("      headway train --source YOUR.en --target YOUR.de --out runs/yours")
+    beside = Path(sys.executable).with_name("headway")  # where an environment was made and not entered
+    command = "headway" if which("headway") or not beside.exists() else quote(str(beside))
+    log.info("\nnext: echo %s | %s translate %s -", quote(shown[0]), command, place)
+    log.info("      %s evaluate %s --source %s --reference %s", command, place, *test)
+    log.info("      %s train --source YOUR.%s --target YOUR.%s --out runs/yours", command, *languages)
     return scores

@@ -31,6 +31,12 @@ def language_fault(tag: str) -> str | None:
     return 'needs a language tag, 2 or 3 letters and then subtags: "en", "de", "pt-BR"'
 
 
+def language_named(file: str) -> str | None:
+    """That of a file's ending, of two letters: `a.de`, `a.de.gz`."""
+    ending = file.removesuffix(".gz").rpartition(".")[2]
+    return ending.lower() if len(ending) == 2 and ending.isalpha() else None
+
+
 def _language(value: str) -> str:
     if fault := language_fault(value):
         raise ValueError(fault)

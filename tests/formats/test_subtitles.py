@@ -300,7 +300,7 @@ REFUSED = {
         "srt",
         f"1\n{S}\nä\n\n2\n{S}\n\nöü".encode("latin-1"),
         [
-            "line 3, byte 1 of the line: 0xE4 is not UTF-8.*iconv -f LATIN1",
+            "line 3, byte 1 of the line: 0xE4 is not UTF-8.*iconv -f ENCODING",
             "line 8, byte 1.*0xF6",
             "line 8: a text without",
         ],

@@ -15,6 +15,8 @@ from typing import BinaryIO
 
 import numpy as np
 
+from headway.formats.segment import CONVERT
+
 BOM = b"\xef\xbb\xbf"
 GZIP = b"\x1f\x8b"
 UTF16 = "is UTF-16 or no text. Convert it to UTF-8: iconv -f UTF-16 -t UTF-8"
@@ -173,9 +175,7 @@ def remedy(sample: bytes) -> str:
     """What to do about a file that is not UTF-8, to judge by this part of it."""
     if is_binary(sample):
         return "This is no text: name a text file"
-    if 2 * len(sample.decode(errors="ignore").encode()) < len(sample):
-        return "Most of it is not: it is no text, or in another encoding: iconv -f ENCODING -t UTF-8"
-    return "Convert the file from the encoding it has: iconv -f LATIN1 -t UTF-8"
+    return CONVERT
 
 
 def decoded(stream: BinaryIO, name: str, head: bytes = b"") -> Iterator[str | ValueError]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest, Result
 
+from headway.config import language_named
 from headway.data.corpus import read_lines
 from headway.evaluate.metrics import metrics
 from headway.evaluate.report import Cell, Section, Table, Text, Version, Versions, shown
@@ -30,7 +31,8 @@ def compare_outputs(
     source: str | Path | None = None,
     language: str | None = None,
 ) -> list[Section]:
-    """Files of translations, line n of each of the same text. language: theirs, since BLEU cuts words by it.
+    """Files of translations, line n of each of the same text. language: theirs, since BLEU cuts words by it; else that
+    of the reference's ending, as `test.ja`.
 
     Raises ValueError for all that cannot be read, is named twice, or has another number of lines than the rest."""
     files = [Path(path) for path in outputs]
@@ -51,6 +53,7 @@ def compare_outputs(
         raise ValueError("\n".join(faults))
     said = {name: texts[path] for name, path in zip(names, files, strict=True)}
     right, asked = (texts[Path(path)] if path is not None else None for path in (reference, source))
+    language = language or (language_named(Path(reference).name) if reference is not None else None)
     judged = scored(said, right, language) if right is not None else []
     return [*judged, differing(said, right), *apart(said, right, asked)]
 

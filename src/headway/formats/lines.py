@@ -5,7 +5,7 @@ A line ends at \n or \r\n and nowhere else, as in `headway.data.corpus`, which i
 
 from collections.abc import Iterator
 
-from headway.formats.segment import Document, Edit, FormatError, Segment
+from headway.formats.segment import CONVERT, Document, Edit, FormatError, Segment
 from headway.text.codes import Parts, plain
 
 BOM = b"\xef\xbb\xbf"
@@ -30,8 +30,7 @@ class Lines(Document):
                     yield Segment(f"line {number}", (text,), begins=blank, slot=(start, start + len(raw)))
                 blank = not text.strip()
             except UnicodeDecodeError as error:
-                remedy = "Convert the file from the encoding it has: iconv -f LATIN1 -t UTF-8"
-                faults.append(f"line {number}, byte {error.start + 1} is not UTF-8. {remedy}")
+                faults.append(f"line {number}, byte {error.start + 1} is not UTF-8. {CONVERT}")
             start = end + 1
         if faults:
             raise FormatError(self.name, faults)

@@ -20,6 +20,9 @@ from headway.text.codes import Code, Parts, joined
 
 Buffer = bytes | mmap
 
+CONVERT = "Convert it from the encoding it has (LATIN1, CP932, ...): iconv -f ENCODING -t UTF-8"
+"""What to do about text that is not UTF-8."""
+
 
 class FormatError(ValueError):
     """A file that is not what its kind says. The message names the file, every place (line and column from 1), and the

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import dropwhile
 from typing import ClassVar
 
-from headway.formats.segment import Document, Edit, FormatError, Segment, unsaid
+from headway.formats.segment import CONVERT, Document, Edit, FormatError, Segment, unsaid
 from headway.text.codes import Code, Part, Parts, joined, plain
 
 BOM = codecs.BOM_UTF8
@@ -131,7 +131,7 @@ class Subtitles(Document):
                 text = found[1].decode()
             except UnicodeDecodeError as error:
                 byte = f"byte {error.start + 1} of the line: 0x{found[1][error.start]:02X}"
-                yield f"line {number}, {byte} is not UTF-8. Convert the file: iconv -f LATIN1 -t UTF-8"
+                yield f"line {number}, {byte} is not UTF-8. {CONVERT}"
                 text = found[1].decode(errors="replace")
             if text.strip(self.blank):
                 block.append(Line(number, *found.span(1), text))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from headway.config import InputConfig, LanguagesConfig, Recipe, Seq2SeqConfig, TrainConfig
+from headway.config import InputConfig, LanguagesConfig, Recipe, Seq2SeqConfig, TrainConfig, language_named
 from headway.data.batch import Batch
 from headway.data.corpus import stream_pairs
 from headway.recipe import dump_toml, literal_path, parse_recipe, resolve_paths
@@ -144,9 +144,8 @@ def spelt(chosen: Plan, source: Path, target: Path, changes: Mapping[str, Any]) 
     """What a plan says, as a recipe does; the number of updates may be among the changes, and others hang on it."""
     data = {"source": literal_path(source), "target": literal_path(target)}
     for side, path in (("source_language", source), ("target_language", target)):
-        suffix = path.name.removesuffix(".gz").rpartition(".")[2]
-        if len(suffix) == 2 and suffix.isalpha():  # BLEU cuts words by the language
-            data[side] = suffix.lower()
+        if language := language_named(path.name):  # BLEU cuts words by it
+            data[side] = language
     steps = changes.get("train.steps")
     return {
         "model": {
