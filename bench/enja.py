@@ -1,10 +1,11 @@
 """Scores of a run of the recipe enja-50k on the test set of small_parallel_enja, whose words are given.
 
-    python bench/enja.py RUN [--json]
+    python bench/enja.py RUN [--json >> bench/results/enja.jsonl]
 
 BLEU of the words as given (13a, which leaves words of full-width letters alone), and of the text without its spaces,
 cut by MeCab (`ja-mecab`, of the extra `ja`); chrF, which looks at no space. Once on all lines, and once without those
-whose source is also one to train on. HEADWAY_DATA names the folder of corpora. With --json one object for each.
+whose source is also one to train on. HEADWAY_DATA names the folder of corpora. With --json one object for each; the
+table in docs/results.md is made of them by bench/tables.py.
 """
 
 import argparse
@@ -23,6 +24,7 @@ from sacrebleu.metrics.chrf import CHRF
 import headway
 from headway.config import Recipe
 from headway.data.corpus import read_lines, read_pairs
+from headway.evaluate.run_report import read_runs
 from headway.recipe import load_recipe
 
 NAME = "enja-50k"
@@ -56,20 +58,21 @@ def scores(outputs: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
     found = {
         name: round(metric.corpus_score(ours, [theirs]).score, 2) for name, (metric, ours, theirs) in metrics.items()
     }
-    return {**found, "signature": {name: str(metric.get_signature()) for name, (metric, _, _) in metrics.items()}}
+    return {**found, "signature": "; ".join(str(metric.get_signature()) for metric, _, _ in metrics.values())}
 
 
 def rows(run: Path, folder: Path) -> Iterator[dict[str, Any]]:
     """One for each set of lines: all of the test set, and those whose source is new."""
     train, pairs = read_lines(folder / "train.en.gz"), read_pairs(folder / "test.en", folder / "test.ja")
     sources, references = ([pair[side] for pair in pairs] for side in (0, 1))
-    sets = {"test": list(range(len(pairs))), "test_unseen": unseen(sources, train)}
+    sets = {"all": list(range(len(pairs))), "unseen": unseen(sources, train)}
     outputs = headway.load(run).translate(sources)
-    own = load_recipe(run / "recipe.toml")
-    told = {"recipe": name_of(own), "commit": commit(), "seed": own.train.seed}
+    own, [made] = load_recipe(run / "recipe.toml"), read_runs([run], lambda folder: {})
+    told = {"recipe": name_of(own), "commit": commit(), "seed": own.train.seed, "steps": made.step}
+    told |= {"wall_s": round(made.seconds) if made.seconds is not None else None, "beam": own.search.beam}
     for name, places in sets.items():
         chosen = ([texts[place] for place in places] for texts in (outputs, references))
-        yield {**told, "set": name, "lines": len(places), **scores(*chosen)}
+        yield {**told, "lines": name, "num_lines": len(places), **scores(*chosen)}
 
 
 def name_of(own: Recipe) -> str:
@@ -80,9 +83,10 @@ def name_of(own: Recipe) -> str:
 
 
 def commit() -> str:
-    """Of this working tree; `+` says that it was changed since."""
-    call = ["git", "describe", "--always", "--abbrev=12", "--dirty=+", "--exclude=*"]
-    return subprocess.run(call, cwd=Path(__file__).parent, capture_output=True, text=True, check=True).stdout.strip()
+    """Of the code that scores, `-dirty` where it was changed since."""
+    command = ["git", "--no-optional-locks", "describe", "--always", "--dirty", "--exclude=*"]
+    done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
 
 
 def main() -> None:
@@ -105,7 +109,7 @@ def main() -> None:
             figures = (
                 f"BLEU {row['bleu_13a']:5.2f} (13a)  {row['bleu_ja_mecab']:5.2f} (ja-mecab)  chrF {row['chrf']:5.2f}"
             )
-            print(f"{row['set']:12} {row['lines']:4} lines  {figures}")
+            print(f"{row['lines']:7} {row['num_lines']:4} lines  {figures}")
 
 
 if __name__ == "__main__":

@@ -112,32 +112,39 @@ def scores(outputs: Sequence[str], references: Sequence[str], language: str, raw
     }
 
 
-def reads_raw(data: DataConfig, folder: Path, language: str) -> bool:
-    """Whether a run learnt from captions as they come; False: from prepared text. Raises ValueError for neither."""
-    known, raw = read_lines(data.source) if data.source else [], captions(folder, "train", language)
+def reads_raw(data: DataConfig, folder: Path, languages: Sequence[str]) -> bool:
+    """Whether a run learnt from captions as they come, on both sides; False: from prepared text. Raises ValueError for
+    anything else."""
+    known = [read_lines(path) if path else [] for path in (data.source, data.target)]
+    raw = [captions(folder, "train", language) for language in languages]
     if known == raw:
         return True
-    if known == prepared(raw, language):
+    if known == [prepared(lines, language) for lines, language in zip(raw, languages, strict=True)]:
         return False
-    told = f"train.{language} neither as it comes nor as `prepare` writes it, so its sources are not known"
-    raise ValueError(f"{data.source or 'the run'}: is {told}")
+    files = " and ".join(f"train.{language}" for language in languages)
+    told = f"are not {files}, both as they come or both as `prepare` writes them, so it is not known what was learnt"
+    raise ValueError(f"{data.source} and {data.target} {told}")
 
 
-def called(recipe: Recipe, run: Path) -> str:
-    """The name of the package's recipe with these settings, whatever the seed and the files, or else the run's."""
+def called(recipe: Recipe, run: Path, raw: bool) -> str:
+    """The name of the package's recipe with these settings, whatever the seed and the files, or else the run's; of a
+    recipe that is meant for the other kind of text, it says so."""
 
     def settings(one: Recipe) -> Recipe:
         files = dict.fromkeys(("source", "target", "valid_source", "valid_target", "store"))
         data, train = one.data.model_copy(update=files), one.train.model_copy(update={"seed": 1})
         return one.model_copy(update={"data": data, "train": train})
 
-    same = (name for name in recipe_names() if settings(load_recipe(name)) == settings(recipe))
-    return next(same, f"{run.resolve().name}, own settings")
+    for name in recipe_names():
+        if settings(known := load_recipe(name)) == settings(recipe):
+            meant_raw = "$HEADWAY_MULTI30K/" not in str(known.data.source)  # which names prepared text
+            return name if raw == meant_raw else f"{name}, {'raw' if raw else 'prepared'} captions"
+    return f"{run.resolve().name}, own settings"
 
 
 def commit() -> str:
     """Of the code that scores, `-dirty` where it was changed since."""
-    command = ["git", "--no-optional-locks", "describe", "--always", "--dirty"]
+    command = ["git", "--no-optional-locks", "describe", "--always", "--dirty", "--exclude=*"]
     done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
     return done.stdout.strip() or "unknown"
 
@@ -149,9 +156,10 @@ def measured(run: Path, data: Path, beam: int) -> Iterator[dict[str, Any]]:
     source, target = model.languages.source, model.languages.target
     if source is None or target is None or not {source, target} <= {*LANGUAGES}:
         raise ValueError(f"{run}: translates {source} to {target}, and Multi30k has {', '.join(LANGUAGES)}")
-    raw = reads_raw(recipe.data, data, source)
-    facts = {"recipe": called(recipe, run), "commit": commit(), "seed": recipe.train.seed, "pair": f"{source}-{target}"}
-    facts |= {"steps": made.step, "wall_s": round(made.seconds) if made.seconds is not None else None, "beam": beam}
+    raw = reads_raw(recipe.data, data, (source, target))
+    facts = {"recipe": called(recipe, run, raw), "commit": commit(), "seed": recipe.train.seed}
+    facts |= {"pair": f"{source}-{target}", "steps": made.step, "beam": beam}
+    facts |= {"wall_s": round(made.seconds) if made.seconds is not None else None}
     for test, name in TESTS.items():
         texts = captions(data, name, source)
         outputs = model.translate(texts if raw else prepared(texts, source), beam=beam)
@@ -174,7 +182,7 @@ def main() -> None:
         data = checked(options.data)
         if options.command == "prepare":
             return prepare(data, options.folder)
-        for row in measured(options.run, data, options.beam):
+        for row in list(measured(options.run, data, options.beam)):  # all of them or none
             told = "{test}: {bleu_tok_lc:.2f} on {reference_tokens:,} lower-cased tokens, {bleu:.2f} ({signature})"
             print(json.dumps(row) if options.json else told.format(**row), flush=True)
     except ValueError as error:

@@ -3,12 +3,14 @@
     python bench/tables.py [--check]
 
 A file NAME.jsonl, one JSON object a line as the benches print it with --json, becomes the table between the markers
-`<!-- NAME -->` and `<!-- /NAME -->`. `--check` writes nothing, and fails where the page is not what the rows say; so
-does tests/test_results.py, which reads the tables with code of its own.
+`<!-- NAME -->` and `<!-- /NAME -->`, which say that there is no run yet where there is no file. `--check` writes
+nothing, and fails where the page is not what the rows say; so does tests/test_results.py, which reads the tables with
+code of its own.
 """
 
 import argparse
 import json
+import math
 import re
 import sys
 from collections.abc import Sequence
@@ -49,31 +51,81 @@ COLUMNS: dict[str, Columns] = {
         "valid_bleu": ("BLEU val", ".2f"),
         "signature": ("signature", ""),
     },
+    "enja": {
+        "recipe": ("recipe", ""),
+        "commit": ("commit", ""),
+        "seed": ("seed", ""),
+        "steps": ("updates", ",d"),
+        "minutes": ("trained in, min", ".1f"),
+        "beam": ("beam", ""),
+        "lines": ("lines", ""),
+        "num_lines": ("how many", ",d"),
+        "bleu_13a": ("BLEU, words as given", ".2f"),
+        "bleu_ja_mecab": ("BLEU, cut by MeCab", ".2f"),
+        "chrf": ("chrF2", ".2f"),
+        "signature": ("signatures", ""),
+    },
 }
 """For each table the key of each column, its heading and its format. `minutes` is `wall_s` in minutes, and a signature
 is a number that is explained below the table."""
 
 FITTING = {"": (str, int), ",d": (int,), ".1f": (int, float), ".2f": (int, float)}
-"""What a format is for."""
+"""What a format is for: these types and none that is derived from them, as True is from int."""
+PARTS = {
+    "multi30k": ("test", {"test2016", "test2017", "test2018", "mscoco"}),
+    "enja": ("lines", {"all", "unseen"}),
+}
+"""What a run has a row each for: the key, and its values."""
+RUN = ("recipe", "commit", "seed", "pair", "beam")
+"""The keys, of those that a table has, which tell a run from others."""
+TOKENS = {("en-de", "test2016"): 12_103}
+"""Of a reference, as the published score counts them."""
 
+EMPTY = "No run yet.\n"
 MARKED = re.compile(r"(?P<open><!-- (?P<name>[\w-]+) -->\n).*?(?P<close><!-- /(?P=name) -->)", re.DOTALL)
 
 
 def read_rows(path: Path, columns: Columns) -> list[dict[str, Any]]:
-    """The rows of a file. Raises ValueError with every line that is no row with these columns."""
+    """The rows of a file. Raises ValueError with every line that is no row with these columns, or else with all that
+    `misfits` finds."""
     rows, faults = [], []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         try:
             row = json.loads(line)
-            rows.append(row | {"minutes": row["wall_s"] / 60})
+            rows.append(row | {"minutes": row["wall_s"] / 60 if fits(row["wall_s"], ".1f") else None})
         except (ValueError, TypeError, KeyError):
-            faults.append(f"{path}, line {number}: no JSON object with the seconds of training, wall_s: {line[:60]}")
+            faults.append(f"line {number}: no JSON object with the seconds of training, wall_s: {line[:60]}")
             continue
-        wrong = [key for key, (_, spec) in columns.items() if not isinstance(rows[-1].get(key), FITTING[spec])]
-        faults += [f"{path}, line {number}: {key} is missing, or of the wrong kind" for key in wrong]
-    if faults:
-        raise ValueError("\n".join(faults))
+        wrong = [key for key, (_, spec) in columns.items() if not fits(rows[-1].get(key), spec)]
+        faults += [f"line {number}: {key} is missing, or of the wrong kind" for key in wrong]
+    if not rows and not faults:
+        faults = ["no row is in it"]
+    if faults := faults or misfits(rows, *PARTS.get(path.stem, ("", set()))):
+        raise ValueError("\n".join(f"{path}, {fault}" for fault in faults))
     return rows
+
+
+def fits(value: object, spec: str) -> bool:
+    return type(value) in FITTING[spec] and (not isinstance(value, float) or math.isfinite(value))
+
+
+def misfits(rows: Sequence[dict[str, Any]], key: str, wanted: set[str]) -> list[str]:
+    """Rows that are there twice, runs whose rows are not one for each of the `wanted` values of `key` (if any), and
+    tokens that are not those of the published text."""
+    faults, runs = [], dict[tuple[object, ...], list[str]]()
+    for row in rows:
+        runs.setdefault(tuple(row[name] for name in RUN if name in row), []).append(row.get(key, ""))
+        counted = row.get("reference_tokens")
+        published = TOKENS.get((row.get("pair"), row.get("test")), counted)
+        if counted != published:
+            faults.append(f"{row['recipe']}, {row['test']}: {counted:,} tokens, {published:,} in the published text")
+    for run, found in runs.items():
+        told = ", ".join(map(str, run))
+        if len(found) > len(set(found)):
+            faults.append(f"{told}: a row is there twice")
+        if wanted and set(found) != wanted:
+            faults.append(f"{told}: rows of {key} {', '.join(found)}; a run has those of {', '.join(sorted(wanted))}")
+    return faults
 
 
 def table(rows: Sequence[dict[str, Any]], columns: Columns) -> str:
@@ -91,12 +143,12 @@ def page(text: str, results: Path) -> str:
     """The page with its tables made anew. Raises ValueError where files, columns and markers do not pair up."""
     files = {path.stem: path for path in sorted(results.glob("*.jsonl"))}
     marked = [found["name"] for found in MARKED.finditer(text)]
-    if sorted(marked) != sorted(files) or not files.keys() <= COLUMNS.keys():
+    if sorted(marked) != sorted(COLUMNS) or not files.keys() <= COLUMNS.keys():
         known = ", ".join(sorted(COLUMNS))
         told = f"results of {', '.join(files)}; markers of {', '.join(marked)}; columns of {known}"
-        raise ValueError(f"{told}: each file of results needs its columns here, and its markers on the page once")
+        raise ValueError(f"{told}: a file of results needs its columns here, and each of these its markers on the page")
     made = {name: table(read_rows(path, COLUMNS[name]), COLUMNS[name]) for name, path in files.items()}
-    return MARKED.sub(lambda found: f"{found['open']}\n{made[found['name']]}\n{found['close']}", text)
+    return MARKED.sub(lambda found: f"{found['open']}\n{made.get(found['name'], EMPTY)}\n{found['close']}", text)
 
 
 def main() -> None:

@@ -1,12 +1,15 @@
-"""Training throughput against what people would train the same model with otherwise, each as its users run it.
+"""Training throughput against what people would train the same model with otherwise.
 
     python bench/train.py [--json] [--rounds 9] [--threads 2] [--shape tiny|base|multi30k]
 
 Each side has a process of its own (its allocator, its memory), and they take turns, a round each on the same batches.
-Figures are medians of rounds, a ratio that of the ratios in each round. All have the same sizes, dropout 0.1, label
-smoothing 0.1 (x-transformers has none), Adam and gradient clipping, in float32. `floor` is the matrix products of an
-update alone (forward and both gradients, the faster of MKL and oneDNN for each): nothing could be faster without other
-products. `multi30k`: 2,000 of its pairs (HEADWAY_DATA) in batches of like length.
+Figures are medians of rounds, a ratio that of the ratios in each round. All have the same sizes, one matrix for both
+embeddings and the logits, dropout 0.1 of the embeddings and of what each sublayer adds (nowhere else), label smoothing
+0.1 (x-transformers has none), the same fused Adam and gradient clipping, in float32. Biases, positions and norms are
+each side's own, and its parameters as many as ours within 3 %. `torch_tuned` is torch_transformer with our settings of
+the memory allocator, `plain_allocator` is headway without them. `floor` is the matrix products of an update alone
+(forward and both gradients, the faster of MKL and oneDNN for each): nothing could be faster without other products.
+`multi30k`: 2,000 of its pairs (HEADWAY_DATA) in batches of like length.
 The peers are the extra `peers`; one that is not installed is left out.
 """
 
@@ -31,13 +34,12 @@ from torch import Tensor, nn
 
 from headway.allocator import tune_allocator
 from headway.build import build
-from headway.config import AdamConfig, BPEConfig, UniformSmoothingConfig
+from headway.config import BPEConfig, UniformSmoothingConfig
 from headway.data.corpus import read_lines
 from headway.nn.position import sinusoid
 from headway.recipe import parse_model
 from headway.text.tokenizer import Tokenizer
 from headway.train.loss import token_loss
-from headway.train.optim import build_optimizer
 
 PAD, EPSILON, DROPOUT = 0, 0.1, 0.1
 DATA = os.environ.get("HEADWAY_DATA")
@@ -62,32 +64,16 @@ SHAPES = {
     "base": Shape("transformer-base", 512, 2048, 8, 6, 16_000, 64, 25, 1),
     "multi30k": Shape("transformer-tiny", 128, 256, 4, 4, 10_000, 160, 0, 5),
 }
-Update = Callable[[Tensor, Tensor], object]
-"""Source and target (rows, tokens), the target with its begin; makes one update."""
+Loss = Callable[[Tensor, Tensor], Tensor]
+"""Of source and target (rows, tokens), the target with its begin: the mean over target tokens."""
 Round = Callable[[Tensor, Tensor], float]
-"""The same; the seconds that it took."""
+"""The same; makes one update, and gives the seconds that it took."""
 
 
-# --- the sides
+# --- the sides: a model, and its loss
 
 
-def updater(model: nn.Module, loss: Callable[[Tensor, Tensor], Tensor], optimizer: torch.optim.Optimizer) -> Update:
-    def update(source: Tensor, target: Tensor) -> None:
-        optimizer.zero_grad()
-        loss(source, target).backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-
-    model.train()
-    return update
-
-
-def headway(shape: Shape) -> Update:
-    tune_allocator()
-    return plain_allocator(shape)
-
-
-def plain_allocator(shape: Shape) -> Update:
+def headway(shape: Shape) -> tuple[nn.Module, Loss]:
     model = build(parse_model({"preset": shape.preset, "dropout": DROPOUT}), shape.vocab)
 
     def loss(source: Tensor, target: Tensor) -> Tensor:
@@ -95,7 +81,7 @@ def plain_allocator(shape: Shape) -> Update:
         found = token_loss(hidden, model.unembed.weight, target[:, 1:], UniformSmoothingConfig(epsilon=EPSILON))
         return found.loss / found.tokens
 
-    return updater(model, loss, build_optimizer(AdamConfig(), model))
+    return model, loss
 
 
 class Plain(nn.Module):
@@ -107,6 +93,11 @@ class Plain(nn.Module):
         nn.init.normal_(self.embed.weight, std=shape.dim**-0.5)
         layers, width = (shape.layers, shape.layers), shape.ffn_dim
         self.net = nn.Transformer(shape.dim, shape.heads, *layers, width, dropout=DROPOUT, batch_first=True)
+        for part in self.net.modules():  # it would also drop attention weights, and within the FFN
+            if isinstance(part, nn.MultiheadAttention):
+                part.dropout = 0.0
+            elif isinstance(part, nn.TransformerEncoderLayer | nn.TransformerDecoderLayer):
+                part.dropout.p = 0.0
         self.register_buffer("table", sinusoid(256, shape.dim, dtype=torch.float32, device=torch.device("cpu")))
         self.scale = shape.dim**0.5
 
@@ -120,18 +111,18 @@ class Plain(nn.Module):
         return self.net(self.read(source), self.read(target), **masks, **blanks) @ self.embed.weight.T
 
 
-def torch_transformer(shape: Shape) -> Update:
+def torch_transformer(shape: Shape) -> tuple[nn.Module, Loss]:
     model = Plain(shape)
 
     def loss(source: Tensor, target: Tensor) -> Tensor:
         logits, gold = model(source, target[:, :-1]).flatten(0, 1), target[:, 1:].flatten()
         return F.cross_entropy(logits, gold, ignore_index=PAD, label_smoothing=EPSILON)
 
-    return updater(model, loss, torch.optim.Adam(model.parameters(), 1e-4, (0.9, 0.98), 1e-9))
+    return model, loss
 
 
-def marian(shape: Shape) -> Update:
-    """Hugging Face's MarianMTModel, with the label smoothing and the fused AdamW of its Trainer."""
+def marian(shape: Shape) -> tuple[nn.Module, Loss]:
+    """Hugging Face's MarianMTModel, with the label smoothing of its Trainer."""
     from transformers import MarianConfig, MarianMTModel
     from transformers.trainer_pt_utils import LabelSmoother
 
@@ -150,11 +141,12 @@ def marian(shape: Shape) -> Update:
         return smoother(out, labels)
 
     smoother = LabelSmoother(epsilon=EPSILON)
-    return updater(model, loss, torch.optim.AdamW(model.parameters(), 1e-4, fused=True))
+    return model, loss
 
 
-def x_transformers(shape: Shape) -> Update:
-    """XTransformer with its defaults but for sizes, dropout, tied embeddings and the fused kernel that it has."""
+def x_transformers(shape: Shape) -> tuple[nn.Module, Loss]:
+    """XTransformer with its defaults but for sizes, dropout, tied embeddings and logits, and its fused kernel.
+    It reads the last token of a target too, and leaves out what comes of it."""
     from x_transformers import XTransformer
 
     sides = {
@@ -167,32 +159,38 @@ def x_transformers(shape: Shape) -> Update:
             "heads": shape.heads,
             "attn_dim_head": shape.dim // shape.heads,
             "ff_mult": shape.ffn_dim / shape.dim,
-            "ff_dropout": DROPOUT,
-            "layer_dropout": 0.0,
+            "attn_sublayer_dropout": DROPOUT,
+            "ff_sublayer_dropout": DROPOUT,
             "emb_dropout": DROPOUT,
             "attn_flash": True,
         }.items()
     }
     model = XTransformer(dim=shape.dim, tie_token_emb=True, ignore_index=-100, pad_value=PAD, **sides)
+    model.decoder.net.to_logits.weight = model.encoder.token_emb.emb.weight  # XTransformer has no option for it
 
     def loss(source: Tensor, target: Tensor) -> Tensor:
         return model(source, target.masked_fill(target == PAD, -100), mask=source != PAD)
 
-    return updater(model, loss, torch.optim.Adam(model.parameters(), 1e-4, (0.9, 0.98), 1e-9))
+    return model, loss
 
 
-def clocked(update: Update) -> Round:
+def clocked(model: nn.Module, loss: Loss) -> Round:
+    optimizer = torch.optim.Adam(model.parameters(), 1e-4, (0.9, 0.98), 1e-9, fused=True)
+
     def seconds(source: Tensor, target: Tensor) -> float:
         begin = time.perf_counter()
-        update(source, target)
+        optimizer.zero_grad()
+        loss(source, target).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
         return time.perf_counter() - begin
 
+    model.train()
     return seconds
 
 
 def floor(shape: Shape) -> Round:
     """Every product of an update and nothing else; attention's own, under a hundredth of them, are left out."""
-    tune_allocator()
     d, f, layers = shape.dim, shape.ffn_dim, shape.layers
     of_source = {(d, d): 6 * layers, (d, f): layers, (f, d): layers}  # keys and values for the decoder among them
     of_target = {(d, d): 6 * layers, (d, f): layers, (f, d): layers, (d, shape.vocab): 1}
@@ -219,10 +217,18 @@ def fastest(x: Tensor, w: Tensor) -> float:
     return min(found)
 
 
-SIDES: dict[str, Callable[[Shape], Round]] = {
-    side.__name__: side if side is floor else (lambda shape, side=side: clocked(side(shape)))
-    for side in (headway, plain_allocator, torch_transformer, marian, x_transformers, floor)
+MODELS = {
+    "headway": headway,
+    "plain_allocator": headway,
+    "torch_transformer": torch_transformer,
+    "torch_tuned": torch_transformer,
+    "marian": marian,
+    "x_transformers": x_transformers,
 }
+SIDES = (*MODELS, "floor")
+TUNED = {"headway", "torch_tuned", "floor"}
+"""Sides with our settings of the allocator."""
+PACKAGES = {"marian": "transformers", "x_transformers": "x_transformers"}
 
 
 # --- batches
@@ -260,14 +266,17 @@ def padded(rows: Rows) -> Tensor:
 
 def serve(side: str, shape: Shape) -> None:
     """In a process of its own: for every line of batches, tokens a second and the peak so far."""
+    answers, sys.stdout = sys.stdout, sys.stderr  # what a library prints is no answer
+    if side in TUNED:
+        tune_allocator()
     torch.manual_seed(1)
-    run = SIDES[side](shape)
+    run = floor(shape) if side == "floor" else clocked(*MODELS[side](shape))
     for line in sys.stdin:
         tokens = seconds = 0.0
         for source, target in json.loads(line):
             seconds += run(padded(source), padded(target))
             tokens += sum(map(len, target)) - len(target)
-        print(tokens / seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, flush=True)
+        print(tokens / seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, file=answers, flush=True)
 
 
 def start(side: str, shape: str, threads: int) -> subprocess.Popen[str]:
@@ -275,12 +284,18 @@ def start(side: str, shape: str, threads: int) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-def ask(worker: subprocess.Popen[str], work: Sequence[tuple[Rows, Rows]]) -> list[float]:
+def ask(side: str, worker: subprocess.Popen[str], work: Sequence[tuple[Rows, Rows]]) -> list[float]:
+    """Raises ValueError where the worker is gone."""
     assert worker.stdin is not None
     assert worker.stdout is not None
-    worker.stdin.write(json.dumps(work) + "\n")
-    worker.stdin.flush()
-    return [float(number) for number in worker.stdout.readline().split()]
+    try:
+        worker.stdin.write(json.dumps(work) + "\n")
+        worker.stdin.flush()
+    except BrokenPipeError:
+        pass  # nothing is to be read then
+    if not (answer := worker.stdout.readline()):
+        raise ValueError(f"{side}: its process ended with {worker.wait()}, and gave no figures; no row is printed")
+    return [float(number) for number in answer.split()]
 
 
 def measure(shape: str, rounds: int, threads: int) -> Iterator[dict[str, object]]:
@@ -289,7 +304,7 @@ def measure(shape: str, rounds: int, threads: int) -> Iterator[dict[str, object]
     source_of, answers = batches(SHAPES[shape]), list[dict[str, list[float]]]()
     for _ in range(rounds + 1):  # the first one warms up
         work = list(islice(source_of, SHAPES[shape].steps))
-        answers.append({name: ask(worker, work) for name, worker in workers.items()})
+        answers.append({name: ask(name, worker, work) for name, worker in workers.items()})
     for worker in workers.values():
         worker.communicate()
     speed = {name: statistics.median(answer[name][0] for answer in answers[1:]) for name in names}
@@ -307,7 +322,6 @@ def measure(shape: str, rounds: int, threads: int) -> Iterator[dict[str, object]
 
 
 TOLD = "{work}: {ours:,.0f} {unit}, {our_mib:,.0f} MiB; {peer}: {theirs:,.0f}, {their_mib:,.0f} MiB; {ratio:.2f}"
-PACKAGES = {"marian": "transformers", "x_transformers": "x_transformers"}
 
 
 def main() -> None:
@@ -318,15 +332,22 @@ def main() -> None:
     parser.add_argument("--shape", choices=list(SHAPES), help="only this one")
     parser.add_argument("--serve", choices=list(SIDES), help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if min(options.rounds, options.threads) < 1:
+        parser.error("--rounds and --threads are 1 or more")
+    if options.shape == "multi30k" and not DATA:
+        parser.error("--shape multi30k needs HEADWAY_DATA, the folder of corpora that holds multi30k/")
     torch.set_num_threads(options.threads)
     if options.serve:
         return serve(options.serve, SHAPES[options.shape])
     shapes = [options.shape] if options.shape else [name for name in SHAPES if name != "multi30k" or DATA]
-    if not DATA:
+    if not (DATA or options.shape):
         print("multi30k is left out: HEADWAY_DATA names no folder of corpora", file=sys.stderr)
-    for shape in shapes:
-        for row in measure(shape, options.rounds, options.threads):
-            print(json.dumps(row) if options.json else TOLD.format(**row), flush=True)
+    try:
+        for shape in shapes:
+            for row in measure(shape, options.rounds, options.threads):
+                print(json.dumps(row) if options.json else TOLD.format(**row), flush=True)
+    except ValueError as error:
+        sys.exit(str(error))
     return None
 
 

@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 
 from conftest import Toy
 from headway.evaluate.compare import MOST_LINES, compare_outputs, scored
+from headway.evaluate.metrics import metrics
 from headway.evaluate.report import Section, page
 
 WORDS = [
@@ -70,12 +72,42 @@ def test_scores_intervals_and_p_values_are_those_of_the_command_line_of_sacreble
     theirs = [[*map(float, found)] for found in re.findall(r"([\d.]+) \(([\d.]+) ± ([\d.]+)\)", told)]
     assert sorted(places) == sorted(ours)
     for place, (value, mean, half) in zip(places, theirs, strict=True):
-        assert ours[place][:3] == pytest.approx([value, mean - half, mean + half], abs=3e-5)
+        score, low, high = ours[place][:3]
+        assert score == pytest.approx(value, abs=3e-5)
+        assert (high - low) / 2 == pytest.approx(half, abs=3e-5), "it is as wide as theirs, which is about the mean"
+        assert low < mean < high
     chances = [float(found) for found in re.findall(r"p = ([\d.]+)", told)]
     assert [ours[place][4] for place in places] == [None] * 3 + [pytest.approx(p, abs=1e-4) for p in chances]
     assert ours["BLEU", "near"][4] > 0.05 > ours["BLEU", "bad"][4]
     for signature in re.findall(r"nrefs:\S+", told):
         assert signature in page("t", sections)
+
+
+def test_an_interval_is_of_lines_that_are_drawn_and_scored_again_and_stays_in_range(tmp_path: Path) -> None:
+    """Skewed: all lines but one are right. The draws are numpy's with sacreBLEU's seed, the scores those of whole
+    corpora of the lines drawn."""
+    right = [f"{word} man sees the old house" for word in WORDS[:6]]
+    said = [*right[:5], "no"]
+    draws = [tuple(sorted(draw)) for draw in numpy.random.default_rng(12345).choice(6, size=(1000, 6))]
+    found = {row[0]: row[2:5] for row in scored({"a": said}, right, None)[0].rows}  # pyright: ignore
+    for metric in metrics(None):
+        texts = {draw: ([said[at] for at in draw], [[right[at] for at in draw]]) for draw in draws}
+        known = {draw: metric.corpus_score(*text).score for draw, text in texts.items()}
+        scores = sorted(known[draw] for draw in draws)
+        value, low, high = found[metric.corpus_score(said, [right]).name]
+        assert (low, high) == pytest.approx((scores[25], scores[974]), abs=1e-4)
+        assert 0 <= low < value < high <= 100 + 1e-9
+        mean, half = numpy.mean(scores), (high - low) / 2
+        assert not 0 <= mean - half < mean + half <= 100, "the mean and half of the width would leave the range"
+
+
+def test_of_two_lines_the_interval_reaches_from_the_one_to_the_other() -> None:
+    """Each alone is a quarter of all draws, and so both are in the lowest or highest fortieth and beyond."""
+    right = ["one two three four five", "six seven eight nine ten"]
+    rows = {row[0]: row[3:5] for row in scored({"a": [right[0], "qqq"]}, right, None)[0].rows}  # pyright: ignore
+    assert rows["BLEU"] == pytest.approx((0, 100), abs=1e-9)
+    assert rows["chrF2"] == pytest.approx((0, 100), abs=1e-9)
+    assert rows["TER"] == pytest.approx((0, 100), abs=1e-9), "five edits for five words"
 
 
 def test_a_copy_of_the_reference_wins_and_equal_outputs_have_p_1(tmp_path: Path) -> None:
@@ -130,6 +162,7 @@ def test_one_output_is_scored_with_its_intervals(tmp_path: Path) -> None:
     files = made_up(tmp_path)
     sections = compare_outputs([files["good"]], files["reference"])
     assert [row[5:] for row in rows(sections, "Scores")] == [[None, None]] * 3
+    assert [section.title for section in sections] == ["Scores", "How they are measured"], "and nothing that is empty"
 
 
 def test_japanese_is_cut_as_its_language_wants(tmp_path: Path) -> None:
@@ -139,6 +172,31 @@ def test_japanese_is_cut_as_its_language_wants(tmp_path: Path) -> None:
     named = write(tmp_path / "test.ja", ["犬が走る。", "猫がいる。"])
     assert str(compare_outputs([files[0]], named)) == told
     assert "tok:13a" in str(compare_outputs([files[0]], named, None, "de"))
+
+
+REMEDY = "--target-language ja"
+
+
+@pytest.mark.parametrize(
+    ("reference", "language", "told"),
+    [
+        ("犬が走る。", None, True),
+        ("今天天气很好。", None, True),
+        ("ฉันรักแมว", None, True),
+        ("ฉันรักแมว", "th", True),
+        ("犬が走る。", "de", True),
+        ("犬が走る。", "ja", False),
+        ("今天天气很好。", "zh", False),
+        ("한국어는 낱말을 띄어 쓴다", None, False),
+        ("The word 犬 is Japanese.", None, False),
+        ("", None, False),
+        ("1 2 3", None, False),
+    ],
+)
+def test_where_words_cannot_be_told_apart_the_remedy_is_named(reference: str, language: str | None, told: bool) -> None:
+    sections = scored({"a": ["x"]}, [reference], language)
+    assert (REMEDY in str(sections[1])) == told
+    assert (REMEDY in page("t", sections)) == told
 
 
 def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
@@ -157,7 +215,8 @@ def test_outputs_of_one_name_are_told_apart_by_their_paths(tmp_path: Path) -> No
     for folder in "ab":
         (tmp_path / folder).mkdir()
     files = [write(tmp_path / folder / "out", ["x"]) for folder in "ab"]
-    assert rows(compare_outputs(files), "Lines other than") == [[str(files[1]), 0]]
+    files.append(write(tmp_path / "b" / "other", ["x"]))
+    assert rows(compare_outputs(files), "Lines other than those of a/out") == [["b/out", 0], ["other", 0]]
 
 
 def test_the_command_prints_writes_and_refuses(headway: Any, toy: Toy, tmp_path: Path) -> None:

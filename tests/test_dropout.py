@@ -21,6 +21,16 @@ def test_numbers_fall_out_with_probability_p_and_the_rest_make_up_for_them(p: fl
     assert mask.double().mean().item() == pytest.approx(1, abs=5 * math.sqrt(p / (1 - p) / NUM))
 
 
+@pytest.mark.parametrize(("p", "dropped"), [(1e-5, 1), (0.1, 6554), (0.3, 19_661), (0.5, 32_768), (0.9999, 65_529)])
+def test_of_all_values_of_sixteen_bits_the_lowest_fall_out_and_the_scale_is_of_the_p_that_was_kept(
+    p: float, dropped: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = torch.arange(-(2**15), 2**15, dtype=torch.int16)
+    monkeypatch.setattr(torch.Tensor, "random_", lambda words, *ends: words.copy_(every.view(torch.int64)))
+    wanted = torch.full((2**16,), 2**16 / (2**16 - dropped)).masked_fill(torch.arange(2**16) < dropped, 0)
+    assert torch.equal(kept(torch.empty(2**16), p), wanted)
+
+
 def test_the_four_numbers_of_a_draw_are_independent() -> None:
     """At p = 1/2 all 16 patterns of four are as frequent: chi-squared (15 degrees) under its 1e-6 quantile."""
     torch.manual_seed(2)

@@ -3,9 +3,10 @@
 import json
 import math
 import re
-import shutil
-from collections.abc import Iterator
+import sys
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import html5lib
@@ -19,8 +20,8 @@ from conftest import Toy
 from headway import api
 from headway.build import build
 from headway.config import LanguagesConfig, SearchConfig
-from headway.evaluate.explain import LONGEST, Explanation, Layer, best, explain, page, pooled, words
-from headway.generate.beam import Seen, beam_search
+from headway.evaluate.explain import LONGEST, Explanation, Layer, best, explain, label, page, pooled, words
+from headway.generate.beam import Hypothesis, Seen, beam_search
 from headway.generate.model import Model
 from headway.recipe import parse_model
 from headway.text.tokenizer import BOS, EOS, TokenizerPair
@@ -28,7 +29,6 @@ from toy_models import ToyModel, random_table
 
 TEXT = "The small dog sees two houses."
 NASTY = "A </script><script>alert(1)</script> & \"dog\" <!-- 'x' {{ 7 * 7 }} \x01"
-CHROMIUM = shutil.which("chromium")
 
 
 @pytest.fixture(scope="module")
@@ -125,6 +125,39 @@ def test_the_tree_is_one_and_its_totals_are_sums(found: Explanation) -> None:
             assert branch.score == pytest.approx(found.results[branch.result].score)
 
 
+def test_only_what_the_last_step_went_on_from_was_alive_when_the_search_stopped(model: Model, monkeypatch) -> None:
+    """A search of two steps by hand: of the first something was kept, of the second something was still alive."""
+    first, second = model.tokenizer.encode("dog")[0], model.tokenizer.encode("cat")[0]
+    steps = [
+        [Seen((first,), -0.5, -0.5, True), Seen((second,), -1.0, -1.0, True), Seen((EOS,), -3.0, -3.0, False)],
+        [Seen((first, EOS), -0.5, -1.0, False), Seen((first, second), -1.5, -2.0, True)],
+    ]
+
+    def search(*_, watch, **__) -> list[list[Hypothesis]]:
+        for seen in steps:
+            watch(0, seen)
+        return [[Hypothesis([first], -1.0, -1.0, [-0.5, -0.5], True)]]
+
+    monkeypatch.setattr(sys.modules[explain.__module__], "beam_search", search)
+    found = explain(model, TEXT)
+    assert [one.fate for one in found.tree] == ["kept", "kept", "dropped", "result", "alive"]
+    assert [one.parent for one in found.tree] == [None, None, None, 0, 0]
+    assert "alive when the search stopped" in page(found)
+
+
+def test_the_text_of_a_hypothesis_is_all_of_its_pieces(found: Explanation) -> None:
+    for branch in found.tree:
+        trail, place = [branch.piece], branch.parent
+        while place is not None:
+            trail.insert(0, found.tree[place].piece)
+            place = found.tree[place].parent
+        spelt = "".join(trail).removesuffix("</s>").replace("␣", " ").strip()
+        if not re.search("<[0-9A-F]{2}[ >]", spelt):
+            assert branch.text == spelt
+        if branch.result is not None:
+            assert branch.text == found.results[branch.result].text
+
+
 @pytest.mark.parametrize("stop", ["first", "exact"])
 def test_what_a_search_looked_at_is_the_best_of_an_enumeration(stop: str) -> None:
     """The best beam + 1 continuations of each prefix that was kept, of those the best 2 * beam, worked out here."""
@@ -188,6 +221,43 @@ def test_bytes_of_one_character_stand_together_whatever_it_is() -> None:
     text = "日 ü🙂"
     assert words([bytes([byte]) for byte in text.encode()]) == [[0, 1, 2], [3, 4, 5], [6, 7, 8, 9]]
     assert words([b"\xff", b"\xe3\x81", b"a"]) == [[0], [1], [2]]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\U0001f468\u200d\U0001f469\u200d\U0001f467\u200d\U0001f466",  # man, woman, girl, boy: a family
+        "\u2764\ufe0f\u200d\U0001f525",  # a heart on fire
+        "\U0001f1e9\U0001f1ea",  # a flag
+        "\U0001f44d\U0001f3fd",  # a thumb of one colour
+        "1\ufe0f\u20e3",  # a key
+        "\u0e01\u0e33",  # Thai kam
+        "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",  # Persian, one word around a joiner that joins not
+    ],
+)
+def test_what_is_seen_as_one_stands_together_and_apart_from_its_neighbours(text: str) -> None:
+    joined = [*range(1, 1 + len(text))]
+    assert words([char.encode() for char in f".{text}."]) == [[0], joined, [joined[-1] + 1]]
+    assert words([bytes([byte]) for byte in text.encode()]) == [[*range(len(text.encode()))]]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "label_of_it"),
+    [
+        ([b"\xe3\x81\xae\xe6\x9c"], "の<E6 9C>"),
+        ([b"\xac"], "<AC>"),
+        ([b"\xac\xe3\x81\xae"], "<AC>の"),
+        ([b"\xac \xe3\x81"], "<AC>␣<E3 81>"),
+        ([b" \xe3\x81\xae"], "␣の"),
+        ([b"\xe3\x81\xae\xe6\x9c", b"\xac"], "の本"),
+        ([b"\xe3\x81\xae\xe6\x9c", b" a"], "の<E6 9C> a"),
+        ([b"\x01"], "␁"),
+    ],
+)
+def test_whole_characters_of_a_piece_are_text_and_only_the_rest_is_bytes(pieces: list[bytes], label_of_it: str) -> None:
+    """の is E3 81 AE and 本 is E6 9C AC."""
+    tokenizer: Any = SimpleNamespace(piece_bytes=pieces.__getitem__, piece=lambda number: pieces[number].decode())
+    assert label(tokenizer, *range(len(pieces))) == label_of_it
 
 
 def cuts(length: int) -> st.SearchStrategy[list[list[int]]]:
@@ -354,18 +424,20 @@ def test_the_command_writes_a_page_or_data_and_not_over_its_input(headway, toy: 
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
 
 
+def test_a_text_that_is_the_name_of_a_file_is_explained_and_the_doubt_is_told(
+    headway, toy: Toy, tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.txt").write_text("A dog.\n")
+    code, printed, said = headway("explain", toy.run, "s.txt", "Hund", "--json")
+    assert (code, json.loads(printed)["source"]) == (0, "s.txt")
+    assert "s.txt: a file has this name" in said
+    for other in ("dog", "x" * 300, "a\0b"):
+        code, _, said = headway("explain", toy.run, "dog", other, "--json")
+        assert "a file has this name" not in said
+
+
 # ---- in a browser ----
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install -e .[dev]")
-    if CHROMIUM is None:
-        pytest.skip("there is no Chromium: apt-get install chromium")
-    with playwright.sync_playwright() as running:
-        opened = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield opened
-        opened.close()
 
 
 @pytest.mark.slow
@@ -407,3 +479,45 @@ def test_in_a_browser_the_pictures_show_the_data_and_keys_move_through_them(
     tab.get_by_label("also what was dropped").uncheck()
     assert tab.locator(".tree g").count() == sum(branch.fate != "dropped" for branch in found.tree)
     assert not faults
+
+
+@pytest.mark.slow
+def test_lines_are_drawn_of_one_word_alone_where_a_sentence_takes_two_lines(browser, found, tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text(page(found), encoding="utf-8")
+    for width, scheme, wrapped in ((1400, "light", False), (200, "dark", True)):
+        tab = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+        tab.goto((tmp_path / "page.html").as_uri())
+        tops = [box.bounding_box()["y"] for box in tab.locator("#source .word:not(.end)").all()]
+        assert (max(tops) > min(tops) + 5) == wrapped
+        lines = tab.locator(".sentences path")
+        assert (lines.count() == 0) == wrapped
+        tab.locator("#target .word").first.focus()
+        assert lines.count() == sum(round(1000 * weight) >= 20 for weight in found.words.alignment[0]) > 0
+
+
+@pytest.mark.slow
+def test_the_tree_keeps_its_labels_in_their_boxes_and_is_printed_in_rows_that_can_be_read(
+    browser, found: Explanation, tmp_path: Path
+) -> None:
+    names = ["漢" * 13, "i" * 40, "W" * 13, "の<E6 9C>"]
+    found = replace(found, tree=[replace(one, piece=names[at % 4]) for at, one in enumerate(found.tree)])
+    (tmp_path / "page.html").write_text(page(found), encoding="utf-8")
+    tab = browser.new_page(viewport={"width": 605, "height": 900})  # A4 less 25 mm at each side, 96 dots an inch
+    tab.goto((tmp_path / "page.html").as_uri())
+    widths = tab.evaluate("[...document.querySelectorAll('.tree text')].map(text => text.getBBox().width)")
+    assert 80 < max(widths) <= 96, "the longest fill their box of 100"
+    cut = [text.removesuffix("…") for text in tab.locator(".tree text:not(.small)").all_text_contents()]
+    assert max(cut, key=lambda text: text.count("i")).count("i") > 20 > 8 > max(text.count("漢") for text in cut) > 4
+    tab.emulate_media(media="print")
+    tab.evaluate("dispatchEvent(new Event('beforeprint'))")
+    steps = max(one.step for one in found.tree)
+    rows = tab.locator(".tree svg")
+    assert rows.count() == math.ceil((steps - 1) / 4) > 1
+    sizes = "svgs => svgs.map(svg => 11 * svg.getBoundingClientRect().width / svg.viewBox.baseVal.width)"
+    assert min(rows.evaluate_all(sizes)) >= 9
+    firsts = [len({one.parent for one in found.tree if one.step == 4 * row + 2}) for row in range(1, rows.count())]
+    assert tab.locator(".tree g").count() == len(found.tree) + sum(firsts)
+    assert tab.locator(".tree path").count() == sum(one.parent is not None for one in found.tree)
+    tab.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert rows.count() == 1
+    assert tab.locator(".tree g").count() == len(found.tree)

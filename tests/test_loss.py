@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from headway.config import OthersSmoothingConfig, UniformSmoothingConfig
 from headway.train import loss as module
@@ -103,16 +104,19 @@ def test_logits_far_apart_stay_finite() -> None:
     torch.testing.assert_close(logits.grad, torch.tensor([[1.0, -1, 0], [0, 0.5, -0.5]]))
 
 
-def test_half_precision_logits_are_summed_in_float32() -> None:
+@pytest.mark.parametrize("offset", [0, 500])
+def test_half_precision_logits_are_summed_in_float32(offset: float) -> None:
+    """Logits that all lie far from zero have a large sum, of which the loss keeps nothing."""
     torch.manual_seed(2)
-    logits = torch.randn(300, 7).bfloat16().requires_grad_()
+    logits = (offset + 9 * torch.randn(300, 7)).bfloat16().requires_grad_()
     target = torch.randint(1, 7, (300,))
     got = token_loss(logits, target, SMOOTHINGS[0])
     got.loss.backward()
     assert got.loss.dtype == torch.float32
     assert logits.grad is not None
     assert logits.grad.dtype == torch.bfloat16
-    torch.testing.assert_close(got.loss, written_out(logits.detach().float(), target, SMOOTHINGS[0]), rtol=1e-5, atol=0)
+    wanted = written_out(logits.detach().double() - offset, target, SMOOTHINGS[0])
+    assert got.loss.item() == pytest.approx(wanted.item(), rel=1e-5)
 
 
 @pytest.mark.parametrize("chunk", [1, 40, 2**20], ids="chunk {}".format)
@@ -147,12 +151,87 @@ def test_a_loss_without_gradients_is_the_same_and_leaves_none() -> None:
     assert not got.loss.requires_grad
 
 
-def test_under_autocast_products_are_rounded_and_sums_are_not() -> None:
-    """Ones, whose products bfloat16 holds exactly: 600 rows of log 4 are no bfloat16 number, and come out whole."""
-    hidden, weight = torch.ones(600, 8), torch.ones(4, 8, requires_grad=True)
-    with torch.autocast("cpu", torch.bfloat16):
+@pytest.mark.parametrize("autocast", [False, True], ids=["weights in bfloat16", "autocast"])
+def test_bfloat16_rounds_the_products_and_nothing_else(autocast: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """900 rows in 23 chunks, against torch's cross-entropy in float64 of the same logits, rounded as bfloat16 does. The
+    gradients are rounded twice to 8 bits, p - q and its products: each time by half of 2^-8 or less."""
+    monkeypatch.setattr(module, "CHUNK", 40 * 50)
+    torch.manual_seed(4)
+    hidden, weight = (torch.randn(rows, 16).to(torch.float32 if autocast else torch.bfloat16) for rows in (900, 50))
+    hidden, weight, target = hidden.requires_grad_(), weight.requires_grad_(), torch.randint(1, 50, (900,))
+    with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+        got = projected_loss(hidden, weight, target, UniformSmoothingConfig(epsilon=0.1))
+    h, w = (x.detach().bfloat16().double() for x in (hidden, weight))
+    logits = (h @ w.T).bfloat16().double().requires_grad_()
+    wanted = F.cross_entropy(logits, target, reduction="sum", label_smoothing=0.1)
+    (g,) = torch.autograd.grad(wanted, logits)
+    assert got.loss.dtype == got.nll.dtype == torch.float32
+    assert got.loss.item() == pytest.approx(wanted.item(), rel=1e-6)
+    assert got.nll.item() == pytest.approx(F.cross_entropy(logits, target, reduction="sum").item(), rel=1e-6)
+    twins = ((hidden, g @ w), (weight, g.T @ h))
+    for (x, twin), gradient in zip(twins, torch.autograd.grad(got.loss, (hidden, weight)), strict=True):
+        assert gradient.dtype == x.dtype
+        assert (gradient.double() - twin).norm() < 2**-8 * twin.norm()
+
+
+@pytest.mark.parametrize("autocast", [False, True], ids=["weights in bfloat16", "autocast"])
+def test_in_bfloat16_sums_over_rows_and_chunks_are_whole(autocast: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ones, whose products bfloat16 holds exactly, in 200 chunks of 3 rows: neither 600 log 4 nor sums of 0.75 beyond
+    128 are bfloat16 numbers, and they come out whole."""
+    monkeypatch.setattr(module, "CHUNK", 12)
+    kind = torch.float32 if autocast else torch.bfloat16
+    hidden, weight = torch.ones(600, 8, dtype=kind), torch.ones(4, 8, dtype=kind, requires_grad=True)
+    with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
         got = projected_loss(hidden, weight, torch.full((600,), 3), UniformSmoothingConfig(epsilon=0.0))
     (gradient,) = torch.autograd.grad(got.loss, weight)
-    assert got.loss.dtype == gradient.dtype == torch.float32
-    assert got.loss.item() == pytest.approx(600 * math.log(4), rel=1e-6)
-    torch.testing.assert_close(gradient, 600 * torch.tensor([[0.25], [0.25], [0.25], [-0.75]]).expand(4, 8))
+    assert got.loss.item() == pytest.approx(600 * math.log(4), rel=1e-5)
+    assert torch.equal(gradient, (600 * torch.tensor([[0.25], [0.25], [0.25], [-0.75]])).to(kind).expand(4, 8))
+
+
+@pytest.mark.parametrize(("chunk", "rows"), [(40, [3, 3, 3, 2]), (143, [11]), (12, [1] * 11)])
+def test_no_more_logits_are_there_at_once_than_a_chunk_holds(
+    chunk: int, rows: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """11 rows of 13 logits; a row that is longer than a chunk is looked at alone."""
+    monkeypatch.setattr(module, "CHUNK", chunk)
+    seen, softmax = list[int](), torch.softmax
+    monkeypatch.setattr(torch, "softmax", lambda x, *args, **kw: (seen.append(len(x)), softmax(x, *args, **kw))[1])
+    projected_loss(torch.randn(11, 5), torch.randn(13, 5), torch.ones(11, dtype=torch.long), SMOOTHINGS[0])
+    assert seen == rows
+
+
+class Products(TorchDispatchMode):
+    """Counts the matrix products."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.count += "mm" in func.name()
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("learning", "products"), [("", 1), ("hidden", 2), ("weight", 2), ("hidden weight", 3)])
+def test_gradients_are_worked_out_for_what_learns_and_for_nothing_else(
+    learning: str, products: int, kind: torch.dtype
+) -> None:
+    torch.manual_seed(5)
+    hidden, weight = torch.randn(3, 7, 5, dtype=kind), torch.randn(13, 5, dtype=kind)
+    target, leaves = torch.randint(1, 13, (3, 7)), {"hidden": hidden, "weight": weight}
+    whole = projected_loss(hidden.requires_grad_(), weight.requires_grad_(), target, SMOOTHINGS[0]).loss
+    wanted = dict(zip(leaves, torch.autograd.grad(whole, (hidden, weight)), strict=True))
+    for name, leaf in leaves.items():
+        leaf.requires_grad_(name in learning)
+    with Products() as counted:
+        loss = projected_loss(hidden, weight, target, SMOOTHINGS[0]).loss
+    assert counted.count == products
+    for name in learning.split():
+        assert torch.equal(torch.autograd.grad(loss, leaves[name], retain_graph=True)[0], wanted[name])
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_where_nothing_learns_now_no_gradient_is_worked_out(mode: type) -> None:
+    hidden, weight = torch.randn(7, 5, requires_grad=True), torch.randn(13, 5, requires_grad=True)
+    with mode(), Products() as counted:
+        projected_loss(hidden, weight, torch.ones(7, dtype=torch.long), SMOOTHINGS[0])
+    assert counted.count == 1

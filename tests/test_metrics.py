@@ -59,6 +59,16 @@ def test_scores_are_json_and_say_how_they_were_made() -> None:
     assert score_bleu(OUTPUTS, REFERENCES, language="de") == scores.bleu
 
 
+def test_text_that_looks_tokenised_is_told_of_with_all_scores_and_not_at_each_validation(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """As sacreBLEU does where a hundred lines end in a full stop that stands alone."""
+    score_bleu(["Ein Hund ."] * 100, ["Ein Hund ."] * 100, language="de")
+    assert not caplog.records
+    score_corpus(["Ein Hund ."] * 100, ["Ein Hund ."] * 100, language="de")
+    assert "forgot to detokenize" in caplog.text
+
+
 def test_the_tokeniser_follows_the_target_language(monkeypatch: pytest.MonkeyPatch) -> None:
     for language, name in [
         (None, "13a"),

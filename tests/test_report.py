@@ -6,6 +6,8 @@ import math
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import html5lib
 import pytest
@@ -310,3 +312,25 @@ def test_any_text_can_be_shown_three_ways(text: str) -> None:
     )
     assert printed(sections)
     assert json.loads(to_json(text, sections))["title"] == text
+
+
+@pytest.mark.slow
+def test_the_colour_of_a_name_stands_at_its_side_wherever_a_line_ends(browser: Any, tmp_path: Path) -> None:
+    names = [f"{'a-name-of-a-run' * size}" for size in (1, 2, 1, 6, 1, 3)]
+    lines = Lines("t", "x", "y", {f"{name}{number}": [(0, 1)] for number, name in enumerate(names)})
+    (tmp_path / "page.html").write_text(page("t", [lines]), encoding="utf-8")
+    for width in range(300, 800, 50):
+        tab = browser.new_page(viewport={"width": width, "height": 600})
+        tab.goto((tmp_path / "page.html").as_uri())
+        for mark, box in tab.evaluate(
+            """[...document.querySelectorAll('.names span')].map(name => {
+              const text = document.createRange()
+              text.selectNodeContents(name.lastChild)
+              return [name.firstChild.getBoundingClientRect(), text.getClientRects()[0]].map(box => box.toJSON())
+            })"""
+        ):
+            assert mark["width"] == 12
+            assert box["top"] <= mark["top"] < mark["bottom"] <= box["bottom"]
+            assert 0 < box["left"] - mark["right"] < 20
+        assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        tab.close()

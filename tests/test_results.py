@@ -3,13 +3,16 @@
 The page is read here by code of its own, so that a wrong table is seen where bench/tables.py agrees with itself.
 """
 
+import gzip
 import json
+import math
 import os
 import re
 import runpy
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +21,26 @@ import sacrebleu
 
 from conftest import Toy
 from headway import load
-from headway.config import AverageConfig, DataConfig, InverseSqrtConfig, PowerConfig, SearchConfig, StackConfig
+from headway.config import (
+    AdamConfig,
+    AttentionConfig,
+    AverageConfig,
+    CharBPEConfig,
+    DataConfig,
+    InverseSqrtConfig,
+    PowerConfig,
+    ReLUConfig,
+    SearchConfig,
+    StackConfig,
+    UniformSmoothingConfig,
+)
 from headway.recipe import load_recipe
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "bench" / "results"
 PAGE = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
 NAMES = sorted(path.stem for path in RESULTS.glob("*.jsonl"))
+FIGURE = {"multi30k": "bleu", "multi30k-decoders": "bleu", "enja": "bleu_13a"}
 TABLES = runpy.run_path(str(ROOT / "bench" / "tables.py"))
 
 
@@ -51,7 +67,8 @@ def test_every_row_stands_in_its_table_with_its_figures_and_its_signature(name: 
     found, said = rows(name), cells(name)
     assert len(found) == len(said) > 0
     for row, line in zip(found, said, strict=True):
-        assert {row["recipe"], row["commit"], str(row["seed"]), f"{row['bleu']:.2f}", f"{row['steps']:,}"} <= {*line}
+        figures = {str(row["seed"]), f"{row[FIGURE[name]]:.2f}", f"{row['steps']:,}"}
+        assert {row["recipe"], row["commit"], *figures} <= {*line}
         assert f"\n{line[-1]}. `{row['signature']}`\n" in PAGE
 
 
@@ -59,11 +76,69 @@ def test_every_row_stands_in_its_table_with_its_figures_and_its_signature(name: 
 def test_another_figure_in_the_results_makes_another_page(name: str, tmp_path: Path) -> None:
     folder = shutil.copytree(RESULTS, tmp_path / "results")
     assert TABLES["page"](PAGE, folder) == PAGE
-    changed = [rows(name)[0] | {"bleu": 99.87}, *rows(name)[1:]]
+    changed = [rows(name)[0] | {FIGURE[name]: 99.87}, *rows(name)[1:]]
     (folder / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in changed), encoding="utf-8")
     assert TABLES["page"](PAGE, folder) == re.sub(
-        rf"(<!-- {name} -->.*?){rows(name)[0]['bleu']:.2f}", r"\g<1>99.87", PAGE, count=1, flags=re.DOTALL
+        rf"(<!-- {name} -->.*?){rows(name)[0][FIGURE[name]]:.2f}", r"\g<1>99.87", PAGE, count=1, flags=re.DOTALL
     )
+
+
+def said_of(name: str, found: list[dict[str, Any]], folder: Path) -> str:
+    """What is refused of a file with these rows; nothing: it is taken."""
+    (folder / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in found), encoding="utf-8")
+    try:
+        TABLES["read_rows"](folder / f"{name}.jsonl", TABLES["COLUMNS"][name])
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("key", ["bleu", "wall_s", "steps", "seed"])
+@pytest.mark.parametrize("value", [True, None, math.nan, math.inf, [3]])
+def test_a_figure_is_a_finite_number(key: str, value: object, tmp_path: Path) -> None:
+    found = rows("multi30k")
+    found[2] |= {key: value}
+    name = "minutes" if key == "wall_s" else key
+    assert said_of("multi30k", found, tmp_path).endswith(f"line 3: {name} is missing, or of the wrong kind")
+
+
+def test_a_file_of_rows_has_each_row_of_each_run_once(tmp_path: Path) -> None:
+    first, *others = found = rows("multi30k")
+    assert said_of("multi30k", found + [row | {"seed": 2} for row in found], tmp_path) == ""
+    told = "multi30k-en-de-tiny, f4c2072-dirty, 1, en-de, 4: "
+    assert said_of("multi30k", [first, *others, first], tmp_path).endswith(told + "a row is there twice")
+    for wrong in (others, [first | {"test": "test2015"}, *others], [*others, first | {"seed": 2}]):
+        assert told + "rows of test " in said_of("multi30k", wrong, tmp_path)
+    decoders = rows("multi30k-decoders")
+    assert said_of("multi30k-decoders", decoders[1:], tmp_path) == ""
+    assert said_of("multi30k-decoders", [*decoders, decoders[0]], tmp_path).endswith("a row is there twice")
+    assert said_of("multi30k", [], tmp_path).endswith("no row is in it")
+
+
+def test_a_score_on_another_number_of_tokens_is_refused(multi30k: dict[str, Any], tmp_path: Path) -> None:
+    name, language, count = multi30k["PUBLISHED"]
+    assert TABLES["TOKENS"] == {("en-de", "test2016"): count}
+    assert (multi30k["TESTS"]["test2016"], "de") == (name, language)
+    assert TABLES["PARTS"]["multi30k"] == ("test", {*multi30k["TESTS"]})
+    first, *others = rows("multi30k")
+    wrong = said_of("multi30k", [first | {"reference_tokens": 12_102}, *others], tmp_path)
+    assert wrong.endswith("test2016: 12,102 tokens, 12,103 in the published text")
+    assert (
+        said_of("multi30k", [row | {"pair": "en-fr", "reference_tokens": 9} for row in (first, *others)], tmp_path)
+        == ""
+    )
+
+
+def test_a_table_without_a_file_says_so_and_with_one_has_its_rows(tmp_path: Path) -> None:
+    page = TABLES["page"](PAGE, tmp_path)
+    assert page.count("-->\n\nNo run yet.\n\n<!-- /") == len(TABLES["COLUMNS"])
+    row = {"recipe": "enja-50k", "commit": "abc", "seed": 1, "steps": 5000, "wall_s": 1500, "beam": 4}
+    scores = {"bleu_13a": 20.5, "bleu_ja_mecab": 21.25, "chrf": 30.0, "signature": "tok:13a; tok:ja-mecab; nc:6"}
+    found = [row | scores | {"lines": name, "num_lines": count} for name, count in (("all", 500), ("unseen", 440))]
+    assert said_of("enja", found, tmp_path) == ""
+    page = TABLES["page"](PAGE, tmp_path)
+    assert "| enja-50k | abc | 1 | 5,000 | 25.0 | 4 | unseen | 440 | 20.50 | 21.25 | 30.00 | 1 |" in page
+    assert "\n1. `tok:13a; tok:ja-mecab; nc:6`\n" in page
 
 
 def test_rows_that_are_none_and_files_without_a_place_are_named(tmp_path: Path) -> None:
@@ -73,7 +148,7 @@ def test_rows_that_are_none_and_files_without_a_place_are_named(tmp_path: Path) 
     with pytest.raises(ValueError, match="(?s)" + ".*".join(wrong)):
         TABLES["read_rows"](file, {"bleu": ("BLEU", ".2f"), "recipe": ("recipe", "")})
     (tmp_path / "other.jsonl").write_text("", encoding="utf-8")
-    with pytest.raises(ValueError, match="results of multi30k, other; markers of multi30k"):
+    with pytest.raises(ValueError, match=r"results of multi30k, other; markers of multi30k, .*columns of enja, "):
         TABLES["page"](PAGE, tmp_path)
 
 
@@ -135,24 +210,74 @@ def test_a_run_is_scored_on_what_it_learnt_to_read_and_each_row_says_what_was_ru
         assert {*TABLES["COLUMNS"]["multi30k"]} - {"minutes"} < row.keys()
 
 
+def test_scores_of_english_japanese_are_rows_of_their_table(
+    toy: Toy, multi30k: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("MeCab", reason="the extra ja is not installed")
+    enja = runpy.run_path(str(ROOT / "bench" / "enja.py"))
+    sources, references = ((toy.data / f"test.{side}").read_text("utf-8").splitlines() for side in ("en", "de"))
+    (tmp_path / "train.en.gz").write_bytes(gzip.compress(f"{sources[0]}\nNothing else.\n".encode()))
+    shutil.copy(toy.data / "test.en", tmp_path)
+    shutil.copy(toy.data / "test.de", tmp_path / "test.ja")
+    monkeypatch.setitem(enja["rows"].__globals__, "LEAKED", sources.count(sources[0]))
+    found = list(enja["rows"](toy.run, tmp_path))
+    assert said_of("enja", found, tmp_path) == ""
+    new = [place for place, source in enumerate(sources) if source != sources[0]]
+    assert [(row["lines"], row["num_lines"]) for row in found] == [("all", len(sources)), ("unseen", len(new))]
+    outputs = load(toy.run).translate([sources[place] for place in new])
+    by_words = sacrebleu.corpus_bleu(outputs, [[references[place] for place in new]])
+    assert found[1]["bleu_13a"] == round(by_words.score, 2)
+    assert {row["commit"] for row in found} == {multi30k["commit"]()}
+    assert (found[0]["recipe"], found[0]["steps"]) == ("enja-50k, changed", 2)
+
+
 def test_sources_as_they_come_are_told_from_prepared_ones_and_others_are_refused(multi30k, tmp_path: Path) -> None:
-    raw, file = ["A man, a hat.", "Two dogs!"], tmp_path / "mine.en"
-    (tmp_path / "train.en").write_text("".join(f"{line}\n" for line in raw), encoding="utf-8")
-    kinds = {True: raw, False: ["a man , a hat .", "two dogs !"], None: ["a man, a hat.", "two dogs!"]}
-    for expected, lines in kinds.items():
-        file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        data = DataConfig(source=str(file), target="mine.de")
-        if expected is None:
-            with pytest.raises(ValueError, match=r"mine\.en: is train\.en neither"):
-                multi30k["reads_raw"](data, tmp_path, "en")
-        else:
-            assert multi30k["reads_raw"](data, tmp_path, "en") is expected
+    texts = {
+        "train.en": "A man, a hat.\n",
+        "train.de": "Ein Mann, ein Hut.\n",
+        "prepared.en": "a man , a hat .\n",
+        "prepared.de": "ein mann , ein hut .\n",
+        "lower.en": "a man, a hat.\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+
+    def reads_raw(source: str, target: str) -> bool:
+        data = DataConfig(source=str(tmp_path / source), target=str(tmp_path / target))
+        return multi30k["reads_raw"](data, tmp_path, ("en", "de"))
+
+    assert reads_raw("train.en", "train.de")
+    assert not reads_raw("prepared.en", "prepared.de")
+    for mixed in (("lower.en", "train.de"), ("prepared.en", "train.de"), ("train.en", "prepared.de")):
+        with pytest.raises(ValueError, match=r"are not train\.en and train\.de, both as they come or both as"):
+            reads_raw(*mixed)
 
 
 def test_settings_are_called_by_a_recipes_name_only_where_they_are_its_own(multi30k) -> None:
-    name = "multi30k-en-de-tiny"
-    assert multi30k["called"](load_recipe(name, {"train.seed": 7, "data.source": "x"}), Path("runs/a")) == name
-    assert multi30k["called"](load_recipe(name, {"train.steps": 5500}), Path("runs/a")) == "a, own settings"
+    def called(recipe: str, raw: bool, **changes: object) -> str:
+        own = {"train.seed": 7, "data.source": "x", **{f"train.{key}": value for key, value in changes.items()}}
+        return multi30k["called"](load_recipe(recipe, own), Path("runs/a"), raw)
+
+    tiny, published = "multi30k-en-de-tiny", "multi30k-en-fr-published"
+    assert (called(tiny, True), called(published, False)) == (tiny, published)
+    assert called(published, True) == f"{published}, raw captions"
+    assert called(tiny, False) == f"{tiny}, prepared captions"
+    assert called(tiny, True, steps=5500) == called(published, True, steps=5500) == "a, own settings"
+
+
+def test_rows_are_printed_when_all_of_them_are_there(
+    multi30k: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def measured(*_: object) -> Iterator[dict[str, Any]]:
+        yield {"test": "test2016"}
+        raise ValueError("the second one is missing")
+
+    monkeypatch.setitem(multi30k["main"].__globals__, "measured", measured)
+    monkeypatch.setitem(multi30k["main"].__globals__, "checked", lambda data: data)
+    monkeypatch.setattr(sys, "argv", ["multi30k.py", "score", "run", "--json", "--data", str(tmp_path)])
+    with pytest.raises(SystemExit, match="the second one is missing"):
+        multi30k["main"]()
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize(("pair", "updates"), [("en-de", 62), ("en-fr", 64)])
@@ -164,8 +289,14 @@ def test_the_published_recipe_has_the_published_settings(pair: str, updates: int
     assert (model.dim, model.dropout, model.tie) == (128, 0.3, "all")
     assert isinstance(model.decoder, StackConfig)
     assert [len(model.encoder.layers), len(model.decoder.layers)] == [4, 4]
-    assert {layer.residual for layer in (*model.encoder.layers, *model.decoder.layers)} == {"post"}
-    assert (train.smoothing.epsilon, train.patience, train.average) == (0.1, 10, AverageConfig(kind="last", num=10))
+    for layer in (*model.encoder.layers, *model.decoder.layers):
+        assert (layer.mixer, layer.ffn) == (AttentionConfig(num_heads=4), ReLUConfig(dim=256))
+        assert layer.residual == "post"
+    assert recipe.tokenizer == CharBPEConfig(vocab_size=10_000)
+    assert train.batch_tokens * train.accumulate == 14_800
+    assert train.optimizer == AdamConfig(betas=(0.9, 0.98), eps=1e-8)
+    assert (train.smoothing, train.clip) == (UniformSmoothingConfig(epsilon=0.1), 25)  # no gradient is as long
+    assert (train.patience, train.average) == (10, AverageConfig(kind="last", num=10))
     assert (train.validate_every, train.save_every) == (updates, updates)
     assert recipe.search == SearchConfig(beam=5, penalty=PowerConfig(alpha=1.0))
 

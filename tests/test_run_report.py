@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import Toy
-from headway.evaluate.report import Lines, Section, Table, Text, Versions, page
-from headway.evaluate.run_report import CHARTS, DRAWN, Run, duration, read_runs, report, spread, tables, thin
+from headway.evaluate.cost import costs
+from headway.evaluate.report import Lines, Seconds, Section, Table, Text, Versions, page, shown
+from headway.evaluate.run_report import CHARTS, DRAWN, EMPTY, Run, distinct, read_runs, report, spread, tables, thin
+from headway.recipe import parse_model
 
 
 def lines(path: Path, rows: Sequence[dict[str, Any]]) -> None:
@@ -60,14 +63,36 @@ def test_the_table_tells_what_the_files_hold(tmp_path: Path) -> None:
     assert dict(table.rows) == {
         "updates": 4,
         "parameters": 1234,
-        "FLOPs a target token": 5678,
-        "time": "14 s",
+        "FLOPs a target token (forward, 32 tokens a side; windows and linear attention as dense)": 5678,
+        "time": 14,
         "seed": 7,
         "best validation loss": 1.0,
         "best validation loss, at update": 4,
         "best validation BLEU": 30,
         "best validation BLEU, at update": 2,
     }
+
+
+@pytest.mark.parametrize("mixer", [{"kind": "window", "window": 4, "num_heads": 2}, {"kind": "linear", "num_heads": 2}])
+def test_flops_of_a_window_and_of_linear_attention_are_those_of_dense_attention(mixer: dict[str, Any]) -> None:
+    """By hand, of a layer of each side: 2 for each weight, and 4 * 32 * dim for each attention's logits and sums."""
+
+    def flops(layer: dict[str, Any]) -> int:
+        sides = {"encoder": {"layers": [dense]}, "decoder": {"layers": [layer]}}
+        return costs(parse_model({"preset": "transformer-tiny", "dim": 16, **sides}), 50)["flops_per_target_token"]
+
+    dense = {"mixer": {"kind": "attention", "num_heads": 2}, "ffn": {"kind": "relu", "dim": 24}}
+    by_hand = 2 * (12 * 16**2 + 4 * 16 * 24) + 3 * 4 * 32 * 16 + 2 * 16 * 50
+    assert flops({**dense, "mixer": mixer}) == flops(dense) == by_hand
+
+
+def test_a_run_whose_time_is_missing_stands_as_the_others_do(tmp_path: Path) -> None:
+    whole, other = make(tmp_path / "whole"), make(tmp_path / "other")
+    (other / "timing.jsonl").unlink()
+    table = of(tables(read(whole, other)), "Runs")
+    assert table.numeric == [False, True, True]
+    assert [row for row in table.rows if row[0] == "time"] == [["time", 14, None]]
+    assert 'class="number">14 s</td>' in page("t", [table])
 
 
 def test_curves_are_the_numbers_of_each_run_under_its_name(tmp_path: Path) -> None:
@@ -83,7 +108,13 @@ def test_curves_are_the_numbers_of_each_run_under_its_name(tmp_path: Path) -> No
     assert charts["padding"] == {"old": [], "new": [(step, 0.25) for step in (1, 2, 3, 4)]}, (
         "colours stay with their runs"
     )
-    assert page("Runs", found).count("<svg") == len(CHARTS)
+    text = page("Runs", found)
+    assert text.count("<svg") == len(CHARTS)
+    [loss, padding] = (
+        re.search(rf"<title>{name}</title>.*?</figure>", text, re.S) for name in ("Training loss", "Padding")
+    )
+    marks = [re.findall(r'<i class="mark(\d) dash0"></i>(\w+)</span>', chart[0]) for chart in (loss, padding) if chart]
+    assert marks == [[("0", "old"), ("1", "new")], [("1", "new")]], "a name without a line is not in the legend"
 
 
 def test_samples_stand_below_their_source_and_reference(tmp_path: Path) -> None:
@@ -102,9 +133,12 @@ def test_only_what_differs_in_the_recipes_is_shown(tmp_path: Path) -> None:
     table = of(tables(read(one, other)), "Where their recipes differ")
     assert isinstance(table, Table)
     assert table.rows == [["train.betas.1", "0.98", "0.9"], ["train.clip", None, "1.0"], ["train.seed", "7", "8"]]
-    assert of(
-        tables(read(one, make(tmp_path / "x" / "one", (one / "recipe.toml").read_text()))), table.title
-    ).paragraphs
+    assert EMPTY in of(tables(read(one, other)), "To know of these runs").paragraphs
+    same = tables(read(one, make(tmp_path / "x" / "one", (one / "recipe.toml").read_text())))
+    assert of(same, table.title).paragraphs
+    changed = tables(read(one, make(tmp_path / "y" / "one", (one / "recipe.toml").read_text().replace("7", "9"))))
+    assert of(changed, table.title).rows == [["train.seed", "7", "9"]]
+    assert EMPTY not in str([same, changed]), "no cell is empty"
 
 
 def test_a_broken_run_is_read_as_far_as_it_goes_and_says_so(tmp_path: Path) -> None:
@@ -159,9 +193,23 @@ def test_what_is_no_run_is_refused_all_at_once(tmp_path: Path) -> None:
         read(run, tmp_path / "x", tmp_path / "y", run)
 
 
-def test_runs_of_one_name_are_told_apart_by_their_paths(tmp_path: Path) -> None:
-    runs = [make(tmp_path / "a" / "run"), make(tmp_path / "b" / "run")]
-    assert [run.name for run in read(*runs)] == [str(path) for path in runs]
+def test_runs_of_one_name_are_told_apart_by_their_shortest_endings_and_the_others_keep_theirs(tmp_path: Path) -> None:
+    runs = [make(tmp_path / place) for place in ("a/run", "b/run", "c/other", "a/c/other/x", "b/c/other/x")]
+    told = ["a/run", "b/run", "other", "a/c/other/x", "b/c/other/x"]
+    assert [run.name for run in read(*runs)] == told
+    assert [run.name for run in read(runs[0], runs[2])] == ["run", "other"]
+
+
+@given(st.lists(st.lists(st.sampled_from("ab"), max_size=5), max_size=6, unique_by=tuple))
+def test_names_differ_and_are_the_shortest_endings_that_no_other_path_has(parts: list[list[str]]) -> None:
+    paths, faults = [Path("/nowhere", *some) for some in parts], []
+    names = distinct(paths, faults)
+    assert (len(set(names)), faults) == (len(paths), [])
+    for path, name in zip(paths, names, strict=True):
+        size = len(Path(name).parts)
+        assert path.parts[-size:] == Path(name).parts
+        shorter = path.parts[len(path.parts) - size + 1 :]
+        assert not shorter or any(other.parts[-len(shorter) :] == shorter for other in paths if other != path)
 
 
 def test_costs_that_cannot_be_had_are_told(tmp_path: Path) -> None:
@@ -212,7 +260,7 @@ def test_validations_shown_are_spread_from_the_first_to_the_last() -> None:
 
 
 def test_time_reads_well() -> None:
-    assert [duration(seconds) for seconds in (0.4, 119, 120, 3599.9, 3600, 90_061)] == [
+    assert [shown(Seconds(seconds)) for seconds in (0.4, 119, 120, 3599.9, 3600, 90_061)] == [
         *("0 s", "119 s", "2 min"),
         *("1 h 00 min", "1 h 00 min", "25 h 01 min"),
     ]

@@ -355,6 +355,9 @@ def explain(
     if out is not None and not out.endswith(".html"):
         raise ValueError(f"{out}: name it .html for a page; --json gives the data")
     refuse_same([model], out)
+    for text in (source, target):
+        if text and os.path.isfile(text):
+            log.warning("%s: a file has this name; what is explained is the name itself, not what stands in it", text)
     with output(out) as sink:
         from headway import api
         from headway.evaluate.explain import page

@@ -1,20 +1,24 @@
 """Translations of one text by several systems: which is better, whether that may be chance, and where they differ.
 
-Scores, their intervals and p-values are sacreBLEU's (Post 2018): paired bootstrap resampling (Koehn 2004) of each
-output against the first. The independent check, sacreBLEU's own command line, is in tests/test_compare.py.
+Scores, the resampled scores of their intervals, and p-values are sacreBLEU's (Post 2018): paired bootstrap resampling
+(Koehn 2004) of each output against the first. The independent checks are in tests/test_compare.py: sacreBLEU's own
+command line, and lines that are drawn and scored again there.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.chrf import CHRF
-from sacrebleu.significance import PairedTest, Result
+from sacrebleu.significance import PairedTest, Result, _bootstrap_resample
 
 from headway.config import language_named
 from headway.data.corpus import read_lines
-from headway.evaluate.metrics import metrics
+from headway.evaluate.metrics import bleu_tokenizer, metrics
 from headway.evaluate.report import Cell, Section, Table, Text, Version, Versions, shown
 from headway.evaluate.run_report import distinct
+from headway.text.segment import UNSPACED_LETTERS
 
 SHOWN = 10
 """Lines that are shown, those where the outputs differ most."""
@@ -55,7 +59,7 @@ def compare_outputs(
     right, asked = (texts[Path(path)] if path is not None else None for path in (reference, source))
     language = language or (language_named(Path(reference).name) if reference is not None else None)
     judged = scored(said, right, language) if right is not None else []
-    return [*judged, differing(said, right), *apart(said, right, asked)]
+    return [*judged, *differing(said, right), *apart(said, right, asked)]
 
 
 def scored(outputs: Mapping[str, Texts], references: Texts, language: str | None) -> list[Section]:
@@ -63,33 +67,58 @@ def scored(outputs: Mapping[str, Texts], references: Texts, language: str | None
     if len(references) > MOST_LINES:
         told = f"{len(references):,} lines are too many to resample in memory; take {MOST_LINES:,} or fewer of them"
         raise ValueError(f"{told}, such as: shuf --random-source=FILE -n {MOST_LINES}, the same lines of each file")
-    measures = {str(number): metric for number, metric in enumerate(metrics(language))}
-    signatures, found = PairedTest([*outputs.items()], measures, [references], test_type="bs")()
+    measures = metrics(language)
+    named = {str(number): metric for number, metric in enumerate(measures)}
+    signatures, found = PairedTest([*outputs.items()], named, [references], test_type="bs")()
     names, rows = list(outputs), []
-    for measure in signatures:
+    for measure, metric in zip(signatures, measures, strict=True):
         results = [result for result in found[measure] if isinstance(result, Result)]
-        rows += [row(measure, *one, results[0]) for one in zip(names, results, strict=True)]
+        ends = [interval(metric, lines, references) for lines in outputs.values()]
+        rows += [row(measure, *one, results[0]) for one in zip(names, results, ends, strict=True)]
     columns = ["score", "output", "value", "95 %: from", "to", "against the first", "p"]
     words = [f"{measure}: {signature}" for measure, signature in signatures.items()]
     if len(names) > 1:
         told = f"p: how likely so large a difference to {shown(names[0])} is by chance, by paired bootstrap resampling"
         words.append(f"{told} (Koehn 2004). Below 0.05 it is held to be more than chance. Less TER is better.")
+    if bleu_tokenizer(language) == "13a" and unspaced(references):
+        words.append(UNSPACED)
     return [Table("Scores", columns, rows), Text("How they are measured", words)]
 
 
-def row(measure: str, name: str, result: Result, first: Result) -> list[Cell]:
-    assert result.mean is not None
-    assert result.ci is not None
-    value, mean, half = float(result.score), float(result.mean), float(result.ci)  # TER comes as numpy's float32
-    known: list[Cell] = [measure, name, value, mean - half, mean + half]
+def interval(metric: Metric, texts: Texts, references: Texts) -> tuple[float, float]:
+    """From 2.5 to 97.5 % of the scores of the resamples, those that the p-values are of. `PairedTest` keeps only the
+    mean and half of this width, and a score that is skewed would leave its range around a mean."""
+    metric._force = True  # that a text looks tokenised, `PairedTest` has said
+    _, resampled = _bootstrap_resample(metric._extract_corpus_statistics(texts, [references]), metric)
+    scores = sorted(float(one.score) for one in resampled)  # TER comes as numpy's float32
+    cut = len(scores) // 40
+    return scores[cut], scores[-1 - cut]
+
+
+UNSPACED = (
+    "The reference is mostly written in a script without spaces between words, and BLEU and TER took what stands "
+    "between two spaces for a word: these say next to nothing. For Japanese name the language, --target-language ja, "
+    "for Chinese --target-language zh; for others, such as Thai, go by chrF2, which needs no words."
+)
+
+
+def unspaced(texts: Texts) -> bool:
+    letters = [char for text in texts for char in text if char.isalpha()]
+    return 2 * len(re.findall(f"[{UNSPACED_LETTERS}]", "".join(letters))) > len(letters)
+
+
+def row(measure: str, name: str, result: Result, ends: tuple[float, float], first: Result) -> list[Cell]:
+    value = float(result.score)
+    known: list[Cell] = [measure, name, value, *ends]
     if result is first:
         return [*known, None, None]
     # Of an output against itself the resampling would say 1 / 1001, as if it were certain to be another.
     return [*known, value - float(first.score), 1.0 if result.score == first.score else result.p_value]
 
 
-def differing(outputs: Mapping[str, Texts], references: Texts | None) -> Section:
-    """How many lines each output has other than the first; of these, how many are nearer to the reference."""
+def differing(outputs: Mapping[str, Texts], references: Texts | None) -> list[Section]:
+    """How many lines each output has other than the first; of these, how many are nearer to the reference. Nothing of
+    one output alone."""
     first, *others = outputs
     columns, rows = ["output", "other lines", *(["nearer to the reference", "farther"] if references else [])], []
     for name in others:
@@ -101,7 +130,8 @@ def differing(outputs: Mapping[str, Texts], references: Texts | None) -> Section
             gains = [one - other for one, other in zip(theirs, ours, strict=True)]
             counts += [sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains)]
         rows.append(counts)
-    return Table(f"Lines other than those of {shown(first)}, of {len(outputs[first]):,}", columns, rows)
+    title = f"Lines other than those of {shown(first)}, of {len(outputs[first]):,}"
+    return [Table(title, columns, rows)] if others else []
 
 
 def nearness(texts: Texts, others: Texts, at: int) -> float:

@@ -24,8 +24,9 @@ def costs(config: Seq2SeqConfig, vocab_size: int | tuple[int, int], train: Train
     """Parameters by part (a tied one goes to the first that has it), FLOPs and cache bytes for each target token; with
     the settings of a training also its FLOPs, beside those that the paper gives for its own.
 
-    FLOPs are those of the matrix products of a forward, the source's share included, at 32 tokens a side. The cache is
-    what the state of one sentence grows by with each token.
+    FLOPs are those of the matrix products of a forward, the source's share included, at 32 tokens a side; windows and
+    linear attention are counted as dense attention. The cache is what the state of one sentence grows by with each
+    token.
     """
     module = build(config, vocab_size).eval()
     parts: dict[str, int] = {}
@@ -77,4 +78,5 @@ def costs_text(costs: dict[str, Any]) -> str:
         paper = costs["paper_training_flops"].items()
         rows.append(("training FLOPs", f"{costs['training_flops']:.1e}"))
         rows += [(f"  the paper's {name}", f"{flops:.1e}") for name, flops in paper]
-    return "\n".join(f"{name:24}{value:>16}" for name, value in rows)
+    told = f"FLOPs: of a forward, {SHOWN_LENGTH} tokens a side; windows and linear attention as dense"
+    return "\n".join([*(f"{name:24}{value:>16}" for name, value in rows), told])

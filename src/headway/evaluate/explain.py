@@ -24,6 +24,7 @@ from headway.generate.model import Model
 from headway.generate.parts import Translator
 from headway.generate.placeholders import Placeholders
 from headway.nn.trace import Trace
+from headway.text.segment import UNSPACED_LETTERS
 from headway.text.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 
 LONGEST = 128
@@ -73,17 +74,18 @@ class Written:
 
 @dataclass(frozen=True)
 class Branch:
-    """A hypothesis that the search looked at. parent: its place in the tree, None for the first piece; logprob: of its
-    last piece; total: of all; score: total / penalty(length); fate: `kept` alive, `result` (its place in `results`) or
-    `dropped`."""
+    """A hypothesis that the search looked at. parent: its place in the tree, None for the first piece; piece: its last;
+    text: of all; logprob: of its last piece; total: of all; score: total / penalty(length); fate: `kept` and gone on
+    from, `alive` when the search stopped, `result` (its place in `results`) or `dropped`."""
 
     parent: int | None
     piece: str
+    text: str
     step: int
     logprob: float
     total: float
     score: float
-    fate: Literal["kept", "result", "dropped"]
+    fate: Literal["kept", "alive", "result", "dropped"]
     result: int | None = None
 
 
@@ -196,39 +198,46 @@ def searched(model: Model, translator: Translator, ids: Sequence[int]) -> tuple[
     [found] = beam_search(model.module, sources, search, banned=banned, watch=lambda _, looked: seen.extend(looked))
     ranks = {(*one.tokens, *([EOS] if one.finished else [])): rank for rank, one in enumerate(found)}
     places = {one.tokens: place for place, one in enumerate(seen)}
-    tree = []
+    tree, last = [], max(len(one.tokens) for one in seen)
     for one in seen:
         result, step = ranks.get(one.tokens), len(one.tokens)
-        fate = "result" if result is not None else "kept" if one.alive else "dropped"
+        fate = "result" if result is not None else "dropped" if not one.alive else "alive" if step == last else "kept"
         score = one.total / length_penalty(search.penalty, step)
-        piece, parent = label(tokenizer, one.tokens[-1]), places.get(one.tokens[:-1])
-        tree.append(Branch(parent, piece, step, one.logprob, one.total, score, fate, result))
+        piece, text, parent = (
+            label(tokenizer, one.tokens[-1]),
+            spelt(tokenizer, one.tokens),
+            places.get(one.tokens[:-1]),
+        )
+        tree.append(Branch(parent, piece, text, step, one.logprob, one.total, score, fate, result))
     return found, tree
 
 
 # ---- pieces and words ----
 
-JOINED = regex.compile(
-    r"(?V1)[\w--[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]]{2}|.[\p{M}\u200c\u200d]", regex.S
-)
+JOINED = regex.compile(rf"(?V1)[[\w\u200c\u200d]--[{UNSPACED_LETTERS}]]{{2}}")
 """Two characters of one word. Where a script has no spaces between its words, pieces are the best words there are."""
+
+GRAPHEME = regex.compile(r"\X")
+"""What a reader sees as one character (Unicode, annex 29): a letter with its marks, a flag, a family of emoji."""
 
 
 def words(raws: Sequence[bytes]) -> Groups:
-    """Which pieces make each word: those between which a run of letters, or a single character, goes on. Space belongs
-    to the word behind it.
+    """Which pieces make each word: those between which a run of letters, or what is seen as one character, goes on.
+    Space belongs to the word behind it.
 
     raws: the bytes of each piece; b"" is no text (an end, a tag) and stands alone.
     """
     text = b"".join(raws).decode("utf-8", "surrogateescape")
     char_at = [place for place, char in enumerate(text) for _ in char.encode("utf-8", "surrogateescape")]
+    seen_as = [number for number, found in enumerate(GRAPHEME.findall(text)) for _ in found]
     groups, begin, at = Groups(), 0, 0
     for number, raw in enumerate(raws):
         inside = number > 0 and bool(raws[number - 1]) and bool(raw)
         if inside:
             before, after = char_at[at - 1], char_at[at]
             spaces = text[char_at[begin] : before + 1].isspace()
-            inside = spaces or before == after or JOINED.fullmatch(text[before] + text[after]) is not None
+            one = seen_as[before] == seen_as[after]
+            inside = spaces or one or JOINED.fullmatch(text[before] + text[after]) is not None
         if inside:
             groups[-1].append(number)
         else:
@@ -238,11 +247,17 @@ def words(raws: Sequence[bytes]) -> Groups:
     return groups
 
 
+BROKEN = regex.compile("[\udc80-\udcff]+")
+"""Bytes that are no whole character, as `surrogateescape` has them."""
+
+
 def label(tokenizer: Tokenizer, *ids: int) -> str:
-    """Pieces for people to read: one with its space made visible, several as the word that they make."""
+    """Pieces for people to read: one with its space made visible, several as the word that they make; bytes that are no
+    whole character as `<E6 9C>`."""
+    text = b"".join(map(tokenizer.piece_bytes, ids)).decode("utf-8", "surrogateescape")
     if len(ids) == 1:
-        return visible(tokenizer.piece(ids[0])).replace(" ", "␣")
-    return visible(b"".join(map(tokenizer.piece_bytes, ids)).decode("utf-8", "replace"))
+        text = (text if BROKEN.search(text) else tokenizer.piece(ids[0])).replace(" ", "␣")
+    return visible(BROKEN.sub(lambda part: f"<{part[0].encode('utf-8', 'surrogateescape').hex(' ').upper()}>", text))
 
 
 def spelt(tokenizer: Tokenizer, ids: Sequence[int]) -> str:

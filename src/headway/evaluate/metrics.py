@@ -67,9 +67,10 @@ def metrics(language: str | None) -> tuple[BLEU, CHRF, TER]:
 
 
 def score_bleu(outputs: Sequence[str], references: Sequence[str], *, language: str | None = None) -> float:
-    """BLEU alone, as `score_corpus` gives it; for validation, where the other scores would cost time."""
+    """BLEU alone, as `score_corpus` gives it; for validation, where the other scores would cost time, and sacreBLEU's
+    three warnings of text that looks tokenised (`force`) would come each time: `score_corpus` has them."""
     check_lines(outputs, references)
-    return metrics(language)[0].corpus_score(outputs, [references]).score
+    return BLEU(tokenize=bleu_tokenizer(language), force=True).corpus_score(outputs, [references]).score
 
 
 def score_corpus(outputs: Sequence[str], references: Sequence[str], *, language: str | None = None) -> Scores:

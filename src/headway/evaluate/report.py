@@ -10,7 +10,7 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -27,6 +27,10 @@ LONGEST = 1000
 
 class Share(float):
     """A number from 0 to 1 that is shown in percent."""
+
+
+class Seconds(float):
+    """A span of time that is shown in hours and minutes."""
 
 
 Cell = str | int | float | None
@@ -178,9 +182,18 @@ def shown(value: Cell) -> str:
         return str(float(value))
     if isinstance(value, Share):
         return f"{100 * value:{'.1f' if value == 0 or abs(value) >= 0.001 else '.2g'}} %"
+    if isinstance(value, Seconds):
+        return duration(value)
     if value.is_integer() and abs(value) < 1e15:
         return f"{int(value):,}"
     return f"{value:,.1f}" if 1000 <= abs(value) < 1e15 else f"{value:.4g}"
+
+
+def duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min"
 
 
 def marked(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[str, bool]]:
@@ -203,9 +216,10 @@ LEFT, RIGHT, TOP, BOTTOM = 64, WIDTH - 24, 12, HEIGHT - 44
 
 @dataclass
 class Chart:
-    """What a chart draws, in the units of its box. series: the number of a name, which gives the colour."""
+    """What a chart draws, in the units of its box. series: the number of a name, which gives the colour; names: what is
+    drawn, each after its series, where there are several to be told apart."""
 
-    names: list[str]
+    names: list[tuple[int, str]]
     axis: str
     unit: str
     x_ticks: list[tuple[float, str]]
@@ -229,13 +243,18 @@ def scale(low: float, high: float, start: float, end: float) -> Callable[[float]
     return lambda value: round(start + (value - low) / (high - low) * (end - start), 2)
 
 
+def legend(drawn: Mapping[str, Any]) -> list[tuple[int, str]]:
+    return [(series, name) for series, (name, what) in enumerate(drawn.items()) if what] if len(drawn) > 1 else []
+
+
 def bars(section: Histogram) -> Chart:
     num, names = len(section.edges) - 1, list(section.counts)
     marks = ticks(0, max((count for counts in section.counts.values() for count in counts), default=0))
     x, y = scale(0, max(num, 1), LEFT, RIGHT), scale(0, marks[-1], BOTTOM, TOP)
     every = max(1, math.ceil(num / 10))
     x_ticks = [(x(at), shown(edge)) for at, edge in enumerate(section.edges) if at % every == 0 and math.isfinite(edge)]
-    chart = Chart(names, section.axis, section.unit, x_ticks, [(y(mark), shown(mark)) for mark in marks])
+    y_ticks = [(y(mark), shown(mark)) for mark in marks]
+    chart = Chart(legend(section.counts), section.axis, section.unit, x_ticks, y_ticks)
     for series, name in enumerate(names):
         for at, count in enumerate(section.counts[name]):
             left = at + 0.05 + 0.9 * series / len(names)
@@ -245,21 +264,21 @@ def bars(section: Histogram) -> Chart:
     return chart
 
 
+def numbers(points: Iterable[tuple[float, ...]]) -> list[tuple[float, ...]]:
+    return [point for point in points if all(map(math.isfinite, point))]
+
+
 def lines(section: Lines) -> Chart:
     """Points that are no numbers are not drawn; they are in the table below."""
-    finite = {
-        name: [point for point in points if all(map(math.isfinite, point))] for name, points in section.points.items()
-    }
-    bands = {name: zip(section.points[name], band, strict=True) for name, band in section.bands.items()}
-    bands = {
-        name: [(x, *ends) for (x, _), ends in band if all(map(math.isfinite, ends))] for name, band in bands.items()
-    }
+    finite = {name: numbers(points) for name, points in section.points.items()}
+    spans = {name: zip(section.points[name], band, strict=True) for name, band in section.bands.items()}
+    bands = {name: numbers((x, *ends) for (x, _), ends in span) for name, span in spans.items()}
     xs, ys = ([point[at] for points in finite.values() for point in points] or [0.0] for at in (0, 1))
     ys += [end for band in bands.values() for _, *ends in band for end in ends]
     x_marks, y_marks = ticks(min(xs), max(xs)), ticks(min(ys), max(ys))
     x, y = scale(x_marks[0], x_marks[-1], LEFT, RIGHT), scale(y_marks[0], y_marks[-1], BOTTOM, TOP)
     x_ticks, y_ticks = ([(at(mark), shown(mark)) for mark in marks] for at, marks in ((x, x_marks), (y, y_marks)))
-    chart = Chart(list(finite), section.axis, section.unit, x_ticks, y_ticks)
+    chart = Chart(legend(finite), section.axis, section.unit, x_ticks, y_ticks)
     for series, (name, points) in enumerate(finite.items()):
         chart.lines.append((series, [(x(a), y(b), f"{name}: {shown(a)}, {shown(b)}") for a, b in points]))
         band = bands.get(name, [])
@@ -341,14 +360,8 @@ def terminal_parts(section: Section) -> Iterator[rich.text.Text | rich.table.Tab
         case Table():
             yield grid(section)
         case Histogram():
-            table, most = (
-                section.table(),
-                max((max(counts, default=0) for counts in section.counts.values()), default=0),
-            )
-            rows = [
-                [*row, *("█" * math.ceil(30 * int(count or 0) / max(most, 1)) for count in row[1:])]
-                for row in table.rows
-            ]
+            table, most = section.table(), max([1, *itertools.chain(*section.counts.values())])
+            rows = [[*row, *("█" * math.ceil(30 * int(count or 0) / most) for count in row[1:])] for row in table.rows]
             yield grid(Table(section.title, [*table.columns, *("" for _ in section.counts)], rows))
         case Lines():
             columns = ["line", "points", "first", "last", "lowest", "highest"]

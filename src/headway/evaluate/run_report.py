@@ -9,6 +9,7 @@ import json
 import math
 import os
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -16,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from headway.checkpoint import WEIGHTS
-from headway.evaluate.report import Cell, Lines, Section, Table, Text, Version, Versions
+from headway.evaluate.cost import SHOWN_LENGTH
+from headway.evaluate.report import Cell, Lines, Seconds, Section, Table, Text, Version, Versions
 from headway.train.state import RECIPE, RUN, flatten
 
 Points = list[tuple[float, float]]
@@ -37,6 +39,8 @@ CHARTS = {
     "grad_norm": ("gradient norm", "norm before clipping"),
 }
 """What is drawn over the updates."""
+
+FLOPS = f"FLOPs a target token (forward, {SHOWN_LENGTH} tokens a side; windows and linear attention as dense)"
 
 
 @dataclass
@@ -83,11 +87,12 @@ def read_runs(folders: Sequence[str | Path], costs: Callable[[Path], Mapping[str
 
 
 def distinct(paths: Sequence[Path], faults: list[str]) -> list[str]:
-    """A name for each path: its last part if these differ, or all of it. What is named twice is added to the faults."""
-    real = [os.path.realpath(path) for path in paths]
+    """A name for each path: the shortest of its endings that no other path has, mostly its last part. What is named
+    twice is added to the faults."""
+    real = [Path(os.path.realpath(path)).parts for path in paths]
     faults += [f"{path}: is named twice" for number, path in enumerate(paths) if real[number] in real[:number]]
-    short = [Path(path).name for path in real]
-    return short if len(set(short)) == len(short) else list(map(str, paths))
+    taken = Counter(own[at:] for own in set(real) for at in range(len(own)))
+    return [str(Path(*next(own[at:] for at in reversed(range(len(own))) if taken[own[at:]] == 1))) for own in real]
 
 
 def read_run(folder: Path, name: str, costs: Callable[[Path], Mapping[str, Any]]) -> Run:
@@ -191,8 +196,8 @@ def tables(runs: Sequence[Run]) -> list[Section]:
     rows: dict[str, list[Cell]] = {
         "updates": [run.step for run in runs],
         "parameters": [run.costs.get("parameters") for run in runs],
-        "FLOPs a target token": [run.costs.get("flops_per_target_token") for run in runs],
-        "time": [None if run.seconds is None else duration(run.seconds) for run in runs],
+        FLOPS: [run.costs.get("flops_per_target_token") for run in runs],
+        "time": [None if run.seconds is None else Seconds(run.seconds) for run in runs],
         "seed": [run.recipe.get("train.seed") for run in runs],
     }
     for name, sign in (("valid_loss", -1), ("valid_bleu", 1)):
@@ -201,10 +206,18 @@ def tables(runs: Sequence[Run]) -> list[Section]:
     found: list[Section] = [
         Table("Runs", ["", *(run.name for run in runs)], [[key, *row] for key, row in rows.items()])
     ]
-    if len(runs) > 1:
-        found.append(differing(runs))
     notes = [f"{run.name}: {'; '.join(run.notes)}" for run in runs if run.notes]
+    if len(runs) > 1:
+        found.append(differs := differing(runs))
+        if isinstance(differs, Table) and any(None in row for row in differs.rows):
+            notes.append(EMPTY)
     return [*found, Text("To know of these runs", notes)] if notes else found
+
+
+EMPTY = (
+    "An empty cell where recipes differ: a part of the other kind has no such setting, or the run is of a version of "
+    "Headway that had none."
+)
 
 
 def differing(runs: Sequence[Run]) -> Section:
@@ -219,13 +232,6 @@ def differing(runs: Sequence[Run]) -> Section:
 def cell(value: Any) -> Cell:
     """A value of a recipe as it is spelt there."""
     return None if value is None else value if isinstance(value, str) else json.dumps(value)
-
-
-def duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    hours, minutes = divmod(round(seconds / 60), 60)
-    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min"
 
 
 def size(points: Points) -> int:

@@ -31,7 +31,7 @@ class Dropout(nn.Module):
 
 def kept(x: Float[Tensor, "*shape"], p: float) -> Float[Tensor, "*shape"]:
     """0 where a number of `x` falls out, 1 / (1 - p) where it stays."""
-    dropped = round(p * LEVELS)
+    dropped = min(round(p * LEVELS), LEVELS - 1)  # something always stays, or the scale would be infinite
     words = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
     bits = words.view(torch.int16)[: x.numel()].view(x.shape)
     # Whole numbers in float: 1 or more where the bits, as a number from -32,768 on, are not among the first `dropped`.

@@ -46,51 +46,48 @@ def token_loss(
     rows, target = hidden.flatten(0, -2)[kept], target.flatten()[kept]
     device = hidden.device.type
     product = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
-    with torch.autocast(device, enabled=False):
-        loss, nll = ProjectedCrossEntropy.apply(rows, weight, target, on_target, on_all, product)
+    if not torch.is_grad_enabled():  # the function below is told who may learn, but not that nobody does now
+        rows, weight = rows.detach(), weight.detach()
+    loss, nll = ProjectedCrossEntropy.apply(rows, weight, target, on_target, on_all, product)
     return TokenLoss(loss, nll, len(target))
 
 
 class ProjectedCrossEntropy(torch.autograd.Function):
-    """The two sums over rows (N, D), with the gradients of rows and weight worked out on the way, in chunks of rows
-    whose logits (C, V) stay in the cache and are gone afterwards."""
+    """The two sums over rows (N, D), with the gradients of rows and weight (of what learns) worked out on the way, in
+    chunks of rows whose logits (C, V) stay in the cache and are gone afterwards. All types are said, so autocast has no
+    say."""
 
     @staticmethod
     def forward(
         ctx: Any, rows: Tensor, weight: Tensor, target: Tensor, on_target: float, on_all: float, product: torch.dtype
     ) -> tuple[Tensor, Tensor]:
-        learns = any(ctx.needs_input_grad[:2])
+        rows_learn, weight_learns = ctx.needs_input_grad[:2]
         wide = torch.promote_types(product, torch.float32)
         loss = nll = torch.zeros((), dtype=wide, device=rows.device)
         w = weight.to(product)
-        grad_rows, grad_weight = torch.empty_like(rows), torch.zeros_like(w, dtype=wide)
+        grad_rows = torch.empty_like(rows) if rows_learn else None
+        grad_weight = torch.zeros_like(w, dtype=wide) if weight_learns else None
         size = max(1, min(len(rows), CHUNK // weight.shape[0]))
         x_room, p_room = (w.new_empty(size, weight.shape[0], dtype=dtype) for dtype in (product, wide))  # stay in cache
-        for h, t, grad_h in zip(rows.to(product).split(size), target.split(size), grad_rows.split(size), strict=True):
+        for at, (h, t) in enumerate(zip(rows.to(product).split(size), target.split(size), strict=True)):
             x = torch.mm(h, w.T, out=x_room[: len(h)])
             p = torch.softmax(x, -1, dtype=wide, out=p_room[: len(h)])
             lse = x.amax(-1).to(wide) - p.amax(-1).log()  # the largest p is 1 / V or more: a logarithm without fear
             x_target = x.gather(-1, t[:, None]).squeeze(-1).to(wide)
             loss = loss + (lse - on_target * x_target - on_all * x.sum(-1, dtype=wide)).sum()
             nll = nll + (lse - x_target).sum()
-            if learns:
+            if rows_learn or weight_learns:
                 g = p.sub_(on_all).scatter_add_(-1, t[:, None], p.new_full((len(t), 1), -on_target)).to(product)
-                grad_h.copy_(g @ w)
-                grad_weight.addmm_(g.T, h) if product == wide else grad_weight.add_(g.T @ h)
+                if grad_rows is not None:
+                    grad_rows[at * size :][: len(h)] = g @ w
+                if grad_weight is not None:
+                    grad_weight.addmm_(g.T, h) if product == wide else grad_weight.add_(g.T @ h)
         ctx.save_for_backward(grad_rows, grad_weight)
-        ctx.dtype = weight.dtype
         ctx.mark_non_differentiable(nll)
         return loss, nll
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_loss: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore
-        grad_rows, grad_weight = ctx.saved_tensors
-        return (
-            grad_rows * grad_loss.to(grad_rows.dtype),
-            (grad_weight * grad_loss).to(ctx.dtype),
-            None,
-            None,
-            None,
-            None,
-        )
+        grads = (None if grad is None else grad * grad_loss for grad in ctx.saved_tensors)
+        return *grads, None, None, None, None  # autograd gives each the type of what it is the gradient of
