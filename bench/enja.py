@@ -11,7 +11,6 @@ table in docs/results.md is made of them by bench/tables.py.
 import argparse
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
@@ -20,6 +19,7 @@ from typing import Any
 
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
+from tables import commit
 
 import headway
 from headway.config import Recipe
@@ -80,13 +80,6 @@ def name_of(own: Recipe) -> str:
     known = load_recipe(NAME, {"train.seed": own.train.seed})
     same = own.model_copy(update={"data": known.data}) == known
     return NAME if same else f"{NAME}, changed"
-
-
-def commit() -> str:
-    """Of the code that scores, `-dirty` where it was changed since."""
-    command = ["git", "--no-optional-locks", "describe", "--always", "--dirty", "--exclude=*"]
-    done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"
 
 
 def main() -> None:

@@ -13,7 +13,6 @@ docs/results.md is made of the rows by bench/tables.py.
 import argparse
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any
 
 from sacrebleu.metrics.bleu import BLEU
 from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer
+from tables import commit
 
 import headway
 from headway.config import DataConfig, Recipe
@@ -140,13 +140,6 @@ def called(recipe: Recipe, run: Path, raw: bool) -> str:
             meant_raw = "$HEADWAY_MULTI30K/" not in str(known.data.source)  # which names prepared text
             return name if raw == meant_raw else f"{name}, {'raw' if raw else 'prepared'} captions"
     return f"{run.resolve().name}, own settings"
-
-
-def commit() -> str:
-    """Of the code that scores, `-dirty` where it was changed since."""
-    command = ["git", "--no-optional-locks", "describe", "--always", "--dirty", "--exclude=*"]
-    done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"
 
 
 def measured(run: Path, data: Path, beam: int) -> Iterator[dict[str, Any]]:

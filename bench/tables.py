@@ -12,6 +12,7 @@ import argparse
 import json
 import math
 import re
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -51,6 +52,17 @@ COLUMNS: dict[str, Columns] = {
         "valid_bleu": ("BLEU val", ".2f"),
         "signature": ("signature", ""),
     },
+    "train": {
+        "work": ("shape", ""),
+        "peer": ("peer", ""),
+        "commit": ("commit", ""),
+        "threads": ("threads", ""),
+        "ours": ("Headway, tokens/s", ",.0f"),
+        "theirs": ("peer, tokens/s", ",.0f"),
+        "ratio": ("ratio", ".2f"),
+        "our_mib": ("Headway, MiB", ",.0f"),
+        "their_mib": ("peer, MiB", ",.0f"),
+    },
     "enja": {
         "recipe": ("recipe", ""),
         "commit": ("commit", ""),
@@ -69,14 +81,14 @@ COLUMNS: dict[str, Columns] = {
 """For each table the key of each column, its heading and its format. `minutes` is `wall_s` in minutes, and a signature
 is a number that is explained below the table."""
 
-FITTING = {"": (str, int), ",d": (int,), ".1f": (int, float), ".2f": (int, float)}
+FITTING = {"": (str, int), ",d": (int,), ",.0f": (int, float), ".1f": (int, float), ".2f": (int, float)}
 """What a format is for: these types and none that is derived from them, as True is from int."""
 PARTS = {
     "multi30k": ("test", {"test2016", "test2017", "test2018", "mscoco"}),
     "enja": ("lines", {"all", "unseen"}),
 }
 """What a run has a row each for: the key, and its values."""
-RUN = ("recipe", "commit", "seed", "pair", "beam")
+RUN = ("recipe", "commit", "seed", "pair", "beam", "work", "threads", "peer")
 """The keys, of those that a table has, which tell a run from others."""
 TOKENS = {("en-de", "test2016"): 12_103}
 """Of a reference, as the published score counts them."""
@@ -85,16 +97,23 @@ EMPTY = "No run yet.\n"
 MARKED = re.compile(r"(?P<open><!-- (?P<name>[\w-]+) -->\n).*?(?P<close><!-- /(?P=name) -->)", re.DOTALL)
 
 
+def commit() -> str:
+    """Of the code that scores or measures, `-dirty` where it was changed since."""
+    command = ["git", "--no-optional-locks", "describe", "--always", "--dirty", "--exclude=*"]
+    done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
+
+
 def read_rows(path: Path, columns: Columns) -> list[dict[str, Any]]:
     """The rows of a file. Raises ValueError with every line that is no row with these columns, or else with all that
     `misfits` finds."""
     rows, faults = [], []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         try:
-            row = json.loads(line)
-            rows.append(row | {"minutes": row["wall_s"] / 60 if fits(row["wall_s"], ".1f") else None})
-        except (ValueError, TypeError, KeyError):
-            faults.append(f"line {number}: no JSON object with the seconds of training, wall_s: {line[:60]}")
+            row = json.loads(line) | {}
+            rows.append(row | {"minutes": row["wall_s"] / 60} if fits(row.get("wall_s"), ".1f") else row)
+        except (ValueError, TypeError):
+            faults.append(f"line {number}: no JSON object: {line[:60]}")
             continue
         wrong = [key for key, (_, spec) in columns.items() if not fits(rows[-1].get(key), spec)]
         faults += [f"line {number}: {key} is missing, or of the wrong kind" for key in wrong]
@@ -130,13 +149,14 @@ def misfits(rows: Sequence[dict[str, Any]], key: str, wanted: set[str]) -> list[
 
 def table(rows: Sequence[dict[str, Any]], columns: Columns) -> str:
     """A Markdown table of rows, and below it what the numbers of its signatures mean."""
-    signatures = list(dict.fromkeys(row["signature"] for row in rows))
+    signatures = list(dict.fromkeys(row["signature"] for row in rows)) if "signature" in columns else []
     lines = [[heading for heading, _ in columns.values()], ["---"] * len(columns)]
     for row in rows:
-        shown = row | {"signature": signatures.index(row["signature"]) + 1}
+        shown = row | ({"signature": signatures.index(row["signature"]) + 1} if signatures else {})
         lines.append([format(shown[key], spec).replace("|", "\\|") for key, (_, spec) in columns.items()])
     told = "".join(f"\n{number}. `{signature}`" for number, signature in enumerate(signatures, 1))
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines) + f"\n\nSignatures of sacreBLEU:\n{told}\n"
+    made = "\n".join(f"| {' | '.join(cells)} |" for cells in lines) + "\n"
+    return made + (f"\nSignatures of sacreBLEU:\n{told}\n" if signatures else "")
 
 
 def page(text: str, results: Path) -> str:

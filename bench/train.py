@@ -30,6 +30,7 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
+from tables import commit
 from torch import Tensor, nn
 
 from headway.allocator import tune_allocator
@@ -318,6 +319,8 @@ def measure(shape: str, rounds: int, threads: int) -> Iterator[dict[str, object]
             "ratio": statistics.median(answer["headway"][0] / answer[peer][0] for answer in answers[1:]),
             "our_mib": answers[-1]["headway"][1],
             "their_mib": answers[-1][peer][1],
+            "threads": threads,
+            "commit": commit(),
         }
 
 
