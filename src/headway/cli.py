@@ -459,11 +459,7 @@ def compare(
     ] = None,
     source: Annotated[str | None, typer.Option("--source", help="What was translated, to be shown.")] = None,
     target_language: Annotated[
-        str | None,
-        typer.Option(
-            "--target-language",
-            help="Of translations; else by the reference's ending.",
-        ),
+        str | None, typer.Option("--target-language", help="Of translations; else by the reference's ending.")
     ] = None,
     out: ReportOption = None,
     quiet: QuietOption = False,

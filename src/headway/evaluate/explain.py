@@ -203,11 +203,8 @@ def searched(model: Model, translator: Translator, ids: Sequence[int]) -> tuple[
         result, step = ranks.get(one.tokens), len(one.tokens)
         fate = "result" if result is not None else "dropped" if not one.alive else "alive" if step == last else "kept"
         score = one.total / length_penalty(search.penalty, step)
-        piece, text, parent = (
-            label(tokenizer, one.tokens[-1]),
-            spelt(tokenizer, one.tokens),
-            places.get(one.tokens[:-1]),
-        )
+        piece, text = label(tokenizer, one.tokens[-1]), spelt(tokenizer, one.tokens)
+        parent = places.get(one.tokens[:-1])
         tree.append(Branch(parent, piece, text, step, one.logprob, one.total, score, fate, result))
     return found, tree
 
