@@ -1,6 +1,7 @@
 """Multi30k as it is published: lower-cased, Moses-normalised, Moses-tokenised text to train on, and scores on it.
 
     python bench/multi30k.py prepare FOLDER [--data FOLDER]
+    python bench/multi30k.py diversify FOLDER --forward RUN... --backward RUN...
     python bench/multi30k.py score RUN [--data FOLDER] [--beam 5] [--json >> bench/results/multi30k.jsonl]
 
 `--data` is the folder with the captions as they come (`task1/raw` of the data set), multi30k/ of HEADWAY_DATA by
@@ -91,6 +92,29 @@ def prepare(data: Path, folder: Path) -> None:
             (folder / f"{name}.{language}").write_text(text, encoding="utf-8", newline="")
 
 
+def diversify(folder: Path, forward: Sequence[Path], backward: Sequence[Path]) -> None:
+    """Write the training captions of FOLDER, and below them as many pairs for each run. Raises ValueError where a run
+    translates other languages."""
+    source, target = "en", "de"
+    models = [(headway.load(run), run, source, target) for run in forward]
+    models += [(headway.load(run), run, target, source) for run in backward]
+    wrong = [
+        f"{run}: translates {model.languages.source} to {model.languages.target}, not {ours} to {theirs}"
+        for model, run, ours, theirs in models
+        if (model.languages.source, model.languages.target) != (ours, theirs)
+    ]
+    if wrong:
+        raise ValueError("\n".join(wrong))
+    known = {language: captions(folder, "train", language) for language in (source, target)}
+    sides = {language: list(lines) for language, lines in known.items()}
+    for model, _, ours, theirs in models:
+        sides[ours] += known[ours]
+        sides[theirs] += model.translate(known[ours])
+    for language, lines in sides.items():
+        text = "".join(f"{line}\n" for line in lines)
+        (folder / f"diversified.{language}").write_text(text, encoding="utf-8", newline="")
+
+
 # ---- the scores ----
 
 
@@ -113,10 +137,10 @@ def scores(outputs: Sequence[str], references: Sequence[str], language: str, raw
 
 
 def reads_raw(data: DataConfig, folder: Path, languages: Sequence[str]) -> bool:
-    """Whether a run learnt from captions as they come, on both sides; False: from prepared text. Raises ValueError for
-    anything else."""
-    known = [read_lines(path) if path else [] for path in (data.source, data.target)]
+    """Whether a run learnt from captions as they come, on both sides; False: from prepared text. What `diversify` adds
+    stands below them. Raises ValueError for anything else."""
     raw = [captions(folder, "train", language) for language in languages]
+    known = [read_lines(path)[: len(raw[0])] if path else [] for path in (data.source, data.target)]
     if known == raw:
         return True
     if known == [prepared(lines, language) for lines, language in zip(raw, languages, strict=True)]:
@@ -162,8 +186,11 @@ def measured(run: Path, data: Path, beam: int) -> Iterator[dict[str, Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    writing, scoring = commands.add_parser("prepare"), commands.add_parser("score")
-    writing.add_argument("folder", type=Path)
+    writing, adding, scoring = (commands.add_parser(name) for name in ("prepare", "diversify", "score"))
+    for one in (writing, adding):
+        one.add_argument("folder", type=Path)
+    for name in ("--forward", "--backward"):
+        adding.add_argument(name, type=Path, nargs="+", metavar="RUN", default=[])
     scoring.add_argument("run", type=Path)
     scoring.add_argument("--beam", type=int, default=5)
     scoring.add_argument("--json", action="store_true", help="one object a line")
@@ -172,6 +199,8 @@ def main() -> None:
         one.add_argument("--data", type=Path, default=Path(home, "multi30k") if home else None, required=not home)
     options = parser.parse_args()
     try:
+        if options.command == "diversify":
+            return diversify(options.folder, options.forward, options.backward)
         data = checked(options.data)
         if options.command == "prepare":
             return prepare(data, options.folder)

@@ -328,9 +328,11 @@ def test_a_folder_of_the_same_name_does_not_hide_a_recipe(tmp_path: Path, monkey
 
 
 def test_the_recipes_of_the_package_are_these() -> None:
-    german = [f"multi30k-en-de-{name}" for name in ("linear", "published", "rnnsearch", "tiny", "window")]
+    ours = ("diversified", "linear", "published", "rnnsearch", "small-batches", "tiny", "window")
+    german = [f"multi30k-en-de-{name}" for name in ours]
+    french = [f"multi30k-en-fr-{name}" for name in ("published", "small-batches")]
     paper = [f"wmt14-en-{name}" for name in ("de-base", "de-big", "fr-big")]
-    multi30k = [*german, "multi30k-en-fr-published"]
+    multi30k = [*german, *french]
     assert recipe_names() == ["demo", "enja-50k", "libreoffice-en-de", *multi30k, "starter", *paper]
 
 

@@ -189,6 +189,21 @@ def test_output_of_a_run_on_prepared_text_is_scored_as_it_is_and_detokenised(mul
     assert "case:lc" in found["signature"]
 
 
+def test_diversified_captions_are_the_captions_and_what_each_run_makes_of_its_side(
+    multi30k, toy: Toy, tmp_path: Path
+) -> None:
+    sides = {side: (toy.data / f"train.{side}").read_text("utf-8").splitlines()[:9] for side in ("en", "de")}
+    for side, lines in sides.items():
+        (tmp_path / f"train.{side}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    multi30k["diversify"](tmp_path, [toy.run, toy.run], [])
+    made = load(toy.run).translate(sides["en"])
+    english, german = ((tmp_path / f"diversified.{side}").read_text("utf-8").splitlines() for side in ("en", "de"))
+    assert english == 3 * sides["en"]
+    assert german == [*sides["de"], *made, *made]
+    with pytest.raises(ValueError, match=r"run: translates en to de, not de to en"):
+        multi30k["diversify"](tmp_path, [], [toy.run])
+
+
 def test_another_version_of_the_captions_is_refused(multi30k, tmp_path: Path) -> None:
     (tmp_path / "test_2016_flickr.de").write_text("Ein Hund.\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"test_2016_flickr\.de has 3 tokens, and 12,103 in the published text"):
@@ -250,6 +265,9 @@ def test_sources_as_they_come_are_told_from_prepared_ones_and_others_are_refused
 
     assert reads_raw("train.en", "train.de")
     assert not reads_raw("prepared.en", "prepared.de")
+    for side in ("en", "de"):
+        (tmp_path / f"more.{side}").write_text(texts[f"prepared.{side}"] + "and more\n", encoding="utf-8")
+    assert not reads_raw("more.en", "more.de")
     for mixed in (("lower.en", "train.de"), ("prepared.en", "train.de"), ("train.en", "prepared.de")):
         with pytest.raises(ValueError, match=r"are not train\.en and train\.de, both as they come or both as"):
             reads_raw(*mixed)
