@@ -12,6 +12,7 @@ from typer.main import get_command
 from conftest import Toy
 from headway import __version__ as headway_version
 from headway import cli
+from headway.training import this_command
 
 COMMANDS = [
     "average",
@@ -264,8 +265,23 @@ def test_two_files_train_without_any_other_option_into_a_folder_of_their_name(
         "train", "--source", toy.data / "train.en", "--target", toy.data / "train.de", *toy.options()
     )
     assert (code, out.split()[0]) == (0, "BLEU")
-    assert "next: headway translate runs/train FILE" in err
+    assert f"next: {this_command()} translate runs/train FILE" in err
     assert headway("translate", "runs/train", stdin=b"A dog.\n")[1].count("\n") == 1
+
+
+def test_the_next_command_is_one_that_can_be_called_from_where_one_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = tmp_path / "an environment" / "bin"
+    programs.mkdir(parents=True)
+    (programs / "headway").touch(mode=0o755)
+    monkeypatch.setattr(sys, "executable", str(programs / "python"))
+    monkeypatch.setenv("PATH", str(programs))
+    assert this_command() == "headway"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert this_command() == f"'{programs / 'headway'}'"
+    (programs / "headway").unlink()
+    assert this_command() == "headway"
 
 
 def test_whoever_closes_the_pipe_ends_it_quietly(toy: Toy) -> None:

@@ -7,13 +7,11 @@ Words for a person go to the logger `headway`; results are returned.
 
 import logging
 import os
-import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from shlex import quote
-from shutil import which
 from typing import Any
 
 import torch
@@ -65,7 +63,7 @@ from headway.text.tokenizer import TokenizerPair
 from headway.train.average import average as mean_of
 from headway.train.lora import merged
 from headway.train.state import RECIPE, RUN, checkpoints, read_facts
-from headway.training import given_recipe, nothing_left, scored
+from headway.training import given_recipe, nothing_left, scored, this_command
 from headway.training import train as train
 
 log = logging.getLogger("headway")
@@ -353,8 +351,7 @@ def demo(
     write_files(Path(out), texts)
     log.info("\nlook inside, in a browser: %s", ", ".join(str(Path(out) / name) for name in pages))
     test, place = [quote(str(path)) for path in tests], quote(str(run))
-    beside = Path(sys.executable).with_name("headway")  # where an environment was made and not entered
-    command = "headway" if which("headway") or not beside.exists() else quote(str(beside))
+    command = this_command()
     log.info("\nnext: echo %s | %s translate %s -", quote(shown[0]), command, place)
     log.info("      %s evaluate %s --source %s --reference %s", command, place, *test)
     log.info("      %s train --source YOUR.%s --target YOUR.%s --out runs/yours", command, *languages)

@@ -412,9 +412,11 @@ def average(
     """Average the weights of checkpoints into one model."""
     speak(quiet=False)
     from headway import api
+    from headway.training import this_command
 
     count = api.average(runs, out, last=last, force=force)
-    log.info("averaged %d sets of weights into %s; next: headway translate %s -", count, out, quote(out))
+    log.info("averaged %d sets of weights into %s", count, out)
+    log.info("next: %s translate %s -", this_command(), quote(out))
 
 
 ReportOption = Annotated[

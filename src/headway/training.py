@@ -3,6 +3,7 @@
 import json
 import logging
 import shutil
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
@@ -185,8 +186,15 @@ def train(
     scores: dict[str, Any] = {"run": str(folder), "steps": chosen.train.steps}
     apply_batch_invariance(model)
     scores |= validation.scores(Model(model, tokenizers, *made))
-    log.info("next: headway translate %s FILE", quote(str(folder)))
+    log.info("next: %s translate %s FILE", this_command(), quote(str(folder)))
     return scores
+
+
+def this_command() -> str:
+    """How a person may call `headway` from where they are, which also holds where an environment was made and not
+    entered."""
+    beside = Path(sys.executable).with_name("headway")
+    return "headway" if shutil.which("headway") or not beside.exists() else quote(str(beside))
 
 
 def refuse_other_data(folder: Path, data: Corpus) -> None:
