@@ -93,8 +93,10 @@ def prepare(data: Path, folder: Path) -> None:
 
 
 def diversify(folder: Path, forward: Sequence[Path], backward: Sequence[Path]) -> None:
-    """Write the training captions of FOLDER, and below them as many pairs for each run. Raises ValueError where a run
-    translates other languages."""
+    """Write the training captions of FOLDER, and below them as many pairs for each run. Raises ValueError where no run
+    is named, one translates other languages, or the captions are not line by line."""
+    if not (forward or backward):
+        raise ValueError("no run is named; give some with --forward, --backward or both")
     source, target = "en", "de"
     models = [(headway.load(run), run, source, target) for run in forward]
     models += [(headway.load(run), run, target, source) for run in backward]
@@ -106,6 +108,9 @@ def diversify(folder: Path, forward: Sequence[Path], backward: Sequence[Path]) -
     if wrong:
         raise ValueError("\n".join(wrong))
     known = {language: captions(folder, "train", language) for language in (source, target)}
+    if len({len(lines) for lines in known.values()}) > 1:
+        counts = " and ".join(f"{len(lines):,} in train.{language}" for language, lines in known.items())
+        raise ValueError(f"{folder}: lines do not pair up, {counts}; write them anew with `prepare`")
     sides = {language: list(lines) for language, lines in known.items()}
     for model, _, ours, theirs in models:
         sides[ours] += known[ours]

@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ from headway.config import (
     CharBPEConfig,
     DataConfig,
     InverseSqrtConfig,
+    LanguagesConfig,
     PowerConfig,
     ReLUConfig,
     SearchConfig,
@@ -196,18 +198,31 @@ def test_output_of_a_run_on_prepared_text_is_scored_as_it_is_and_detokenised(mul
 
 
 def test_diversified_captions_are_the_captions_and_what_each_run_makes_of_its_side(
-    multi30k, toy: Toy, tmp_path: Path
+    multi30k, toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sides = {side: (toy.data / f"train.{side}").read_text("utf-8").splitlines()[:9] for side in ("en", "de")}
-    for side, lines in sides.items():
+    known = {"en": ["a dog .", "a cat .", "two men ."], "de": ["ein hund .", "eine katze .", "zwei männer ."]}
+    for side, lines in known.items():
         (tmp_path / f"train.{side}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    multi30k["diversify"](tmp_path, [toy.run, toy.run], [])
-    made = load(toy.run).translate(sides["en"])
+    diversify, runs = multi30k["diversify"], {"back": ("de", "en"), "one": ("en", "de"), "two": ("en", "de")}
+
+    def stand_in(run: Path) -> SimpleNamespace:
+        source, target = runs[run.name]
+        languages = LanguagesConfig(source=source, target=target)
+        return SimpleNamespace(languages=languages, translate=lambda lines: [f"{run.name}: {line}" for line in lines])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(diversify.__globals__["headway"], "load", stand_in)
+        diversify(tmp_path, [Path("one"), Path("two")], [Path("back")])
     english, german = ((tmp_path / f"diversified.{side}").read_text("utf-8").splitlines() for side in ("en", "de"))
-    assert english == 3 * sides["en"]
-    assert german == [*sides["de"], *made, *made]
+    assert english == [*3 * known["en"], *(f"back: {line}" for line in known["de"])]
+    assert german == [*known["de"], *(f"{run}: {line}" for run in ("one", "two") for line in known["en"]), *known["de"]]
     with pytest.raises(ValueError, match=r"run: translates en to de, not de to en"):
-        multi30k["diversify"](tmp_path, [], [toy.run])
+        diversify(tmp_path, [toy.run], [toy.run])
+    with pytest.raises(ValueError, match="no run is named"):
+        diversify(tmp_path, [], [])
+    (tmp_path / "train.de").write_text("ein hund .\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"do not pair up, 3 in train\.en and 1 in train\.de; write them anew"):
+        diversify(tmp_path, [toy.run], [])
 
 
 def test_another_version_of_the_captions_is_refused(multi30k, tmp_path: Path) -> None:
