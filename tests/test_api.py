@@ -9,9 +9,10 @@ import torch
 import headway as package
 from conftest import Toy
 from headway import api, training
+from headway.architecture import LearnedConfig
 from headway.build import build
 from headway.checkpoint import read_tensors
-from headway.config import BPEConfig, LanguagesConfig, LearnedConfig, PowerConfig, SearchConfig
+from headway.config import BPEConfig, LanguagesConfig, PowerConfig, SearchConfig
 from headway.data.batch import Examples, Loader
 from headway.data.corpus import read_pairs
 from headway.data.encode import Encoder

@@ -1,7 +1,7 @@
 """The import arrows of the house, read from the source: who may know whom, and who must not know torch.
 
-config, check, text -> nn -> models -> build, presets, interop -> checkpoint, data -> train | generate
--> evaluate, documents -> folder, training, api -> serve -> terminal, cli
+architecture, config, check, text -> nn -> models -> build, published, presets, interop -> checkpoint, data -> train | generate
+-> evaluate, documents -> folder, text_training, training, api -> serve -> terminal, cli
 """
 
 import ast
@@ -14,14 +14,14 @@ ROOT = Path(__file__).parents[1] / "src" / "headway"
 
 # A room may import the rooms before it. Rooms of one line with commas know each other in that order; with `|`, never.
 HOUSE = """
-    strict, allocator, config, check, text, formats
+    strict, allocator, architecture, config, check, text, formats
     nn
     models
-    build, presets, recipe, interop
+    build, published, presets, recipe, interop
     checkpoint, data
     train | generate
     evaluate, documents
-    folder, training, api
+    folder, text_training, training, api
     serve
     terminal, cli
     __main__

@@ -48,17 +48,17 @@ def examples_of(count: int) -> Examples:
 
 
 def same(one: Batch, other: Batch) -> bool:
-    tensors = ("source", "target_in", "target_out")
-    return one.ids == other.ids and all(torch.equal(getattr(one, name), getattr(other, name)) for name in tensors)
+    return one.ids == other.ids and one.as_lists() == other.as_lists()
 
 
 def test_a_batch_is_shifted_ended_and_padded_on_the_right() -> None:
     batch = collate([Row(0, 41, [7, 8, 9], [11]), Row(1, 17, [6], [12, 13])])
-    assert batch.source.tolist() == [[7, 8, 9, 2], [6, 2, 0, 0]]
-    assert batch.target_in.tolist() == [[1, 11, 0], [1, 12, 13]]
-    assert batch.target_out.tolist() == [[11, 2, 0], [12, 13, 2]]
+    assert batch.inputs["source"].tolist() == [[7, 8, 9, 2], [6, 2, 0, 0]]
+    assert batch.inputs["target"].tolist() == [[1, 11, 0], [1, 12, 13]]
+    assert batch.targets.tolist() == [[11, 2, 0], [12, 13, 2]]
     assert (batch.ids, batch.parts, batch.num_tokens) == ([41, 17], [0, 1], 5)
-    assert {batch.source.dtype, batch.target_in.dtype, batch.target_out.dtype} == {torch.int64}
+    assert (batch.num_filled, batch.num_places) == (11, 14)
+    assert {tensor.dtype for tensor in (*batch.inputs.values(), batch.targets)} == {torch.int64}
 
 
 @settings(deadline=None)
@@ -135,10 +135,13 @@ def test_the_padding_share_is_counted_over_both_sides() -> None:
 def test_the_padding_share_is_what_the_tensors_hold() -> None:
     loader = Loader(examples_of(400), 333, seed=4)
     made = [loader.batch(0, position) for position in range(len(loader.plan(0)))]
-    places = sum(batch.source.numel() + batch.target_out.numel() for batch in made)
-    filled = sum(int((batch.source != 0).sum() + (batch.target_out != 0).sum()) for batch in made)
+    both = [(batch.inputs["source"], batch.targets) for batch in made]
+    places = sum(source.numel() + targets.numel() for source, targets in both)
+    filled = sum(int((source != 0).sum() + (targets != 0).sum()) for source, targets in both)
     assert loader.padding == pytest.approx(1 - filled / places)
-    assert sum(batch.num_tokens for batch in made) == sum(int((batch.target_out != 0).sum()) for batch in made)
+    assert sum(batch.num_filled for batch in made) == filled
+    assert sum(batch.num_places for batch in made) == places
+    assert sum(batch.num_tokens for batch in made) == sum(int((targets != 0).sum()) for _, targets in both)
 
 
 def test_the_loader_goes_through_epoch_after_epoch() -> None:
@@ -280,7 +283,7 @@ def test_resampling_is_keyed_by_seed_epoch_example_and_side() -> None:
     assert keys == [(side, (8, 2, index, side)) for index in indices for side in (0, 1)]
     for row, index in enumerate(indices):
         ids = [*examples[index].source, 4, 2]
-        assert batch.source[row, : len(ids)].tolist() == ids
+        assert batch.inputs["source"][row, : len(ids)].tolist() == ids
     assert batch.num_tokens == sum(len(examples[index].target) + 2 for index in indices)
 
 

@@ -7,41 +7,51 @@ import pytest
 from pydantic import ValidationError
 
 from contract.tenants import kinds
-from headway.check import check
-from headway.config import (
-    AdamConfig,
+from headway.architecture import (
+    ALiBiConfig,
     AttentionConfig,
-    AverageConfig,
-    ConfigError,
-    CorpusConfig,
-    DataConfig,
+    ExpertsConfig,
     GRUConfig,
-    InverseSqrtConfig,
     LayerConfig,
     LayerNormConfig,
     LearnedConfig,
     LinearAttentionConfig,
     LSTMConfig,
     MixerConfig,
-    NoamConfig,
     NoFFNConfig,
-    Recipe,
-    ReLUConfig,
+    OutputConfig,
+    PlainFFNConfig,
     RNNSearchConfig,
-    SearchConfig,
+    RotaryConfig,
     Seq2SeqConfig,
+    ShawConfig,
     SinusoidConfig,
     StackConfig,
-    TrainConfig,
     WindowConfig,
+)
+from headway.check import check
+from headway.config import (
+    AdamConfig,
+    AverageConfig,
+    ConfigError,
+    CorpusConfig,
+    DataConfig,
+    InverseSqrtConfig,
+    NoamConfig,
+    Recipe,
+    SearchConfig,
+    TrainConfig,
 )
 from headway.strict import MISSING, Fault, show, validate
 
 MIXERS = ", ".join(kind.model_fields["kind"].default for kind in kinds(MixerConfig))
+FFNS = "relu, gelu, gelu_tanh, gelu_sigmoid, silu, glu, reglu, geglu, geglu_tanh, swiglu, bilinear, experts, none"
 
 
 def layer(mixer: Any = None, **changes: Any) -> LayerConfig:
-    return LayerConfig(**({"mixer": mixer or AttentionConfig(num_heads=4), "ffn": ReLUConfig(dim=20)} | changes))
+    return LayerConfig(
+        **({"mixer": mixer or AttentionConfig(num_heads=4), "ffn": PlainFFNConfig(kind="relu", dim=20)} | changes)
+    )
 
 
 def stack(*layers: LayerConfig, **changes: Any) -> StackConfig:
@@ -163,21 +173,21 @@ def test_every_fault_of_shape_is_found_at_once_with_its_path_value_and_nearest_n
     assert words(validate(Seq2SeqConfig, bad, ("model",))[1]) == [
         "model.dim = 12.5: needs a whole number",
         "model.dropout = 1: needs to be less than 1",
-        'model.tie = "al": no such choice; did you mean "all"? valid: all, output, none',
         "model.position = 3: needs a table with a kind, or the name of a kind; valid: sinusoid, learned, none",
+        'model.tie = "al": no such choice; did you mean "all"? valid: all, output, source, none',
         "model.encoder.layers[0].mixer.window = 0: needs to be more than 0",
         "model.encoder.layers[0].mixer.num_head = 3: no such key; "
-        'did you mean "num_heads"? valid: kind, num_heads, window, bias',
+        f'did you mean "num_heads"? valid: {", ".join(WindowConfig.model_fields)}',
         "model.encoder.layers[0].ffn.dim: missing",
-        'model.encoder.layers[0].residual = "prr": no such choice; did you mean "pre"? valid: post, pre, none',
+        'model.encoder.layers[0].residual = "prr": no such choice; did you mean "pre"? valid: '
+        "post, pre, sandwich, parallel, deepnorm, none",
         f'model.encoder.layers[1].mixer.kind = "atention": no such kind; did you mean "attention"? valid: {MIXERS}',
         "model.encoder.layers[1].cross = 3: needs a table",
-        "model.encoder.layers[1].ffn.kind: missing; valid: relu, none",
+        f"model.encoder.layers[1].ffn.kind: missing; valid: {FFNS}",
         "model.encoder.layers[2] = 7: needs a table",
         "model.decoder.layers = []: needs 1 or more entries",
         "model.decoder.final_norm = 1: needs true or false",
-        "model.drop = 3: no such key; "
-        'did you mean "dropout"? valid: kind, dim, dropout, tie, scale_embedding, position, encoder, decoder, preset',
+        f'model.drop = 3: no such key; did you mean "dropout"? valid: {", ".join(Seq2SeqConfig.model_fields)}, preset',
     ]
 
 
@@ -276,27 +286,47 @@ MODEL_FAULTS = [
         "set cross.num_heads",
     ),
     (
-        {"encoder": stack(layer(WindowConfig(num_heads=3, window=5)))},
-        'model.encoder.layers[0].mixer.kind = "window": looks back only, and an encoder looks both ways; '
-        "take attention, or a bidirectional lstm or gru",
-    ),
-    (
-        {"encoder": stack(layer(LinearAttentionConfig(num_heads=3)))},
-        'model.encoder.layers[0].mixer.kind = "linear": looks back only, and an encoder looks both ways; '
-        "take attention, or a bidirectional lstm or gru",
-    ),
-    (
-        {"encoder": stack(layer(GRU))},
-        "model.encoder.layers[0].mixer.bidirectional = false: an encoder looks both ways; set it to true",
-    ),
-    (
         {"decoder": stack(layer(BOTH_WAYS, cross=AttentionConfig(num_heads=3)))},
         "model.decoder.layers[0].mixer.bidirectional = true: a decoder may not look ahead; set it to false",
     ),
     (
         {"dim": 13, "encoder": stack(layer(BOTH_WAYS)), "decoder": RNNSearchConfig()},
         "model.encoder.layers[0].mixer.bidirectional = true: each direction gets half of model.dim = 13; "
-        "take an even dim",
+        "take an even dim, or one direction (false)",
+    ),
+    (
+        {"encoder": stack(layer(AttentionConfig(num_heads=6, num_kv_heads=4)))},
+        "model.encoder.layers[0].mixer.num_kv_heads = 4: does not divide num_heads = 6; take one of 1, 2, 3, 6",
+    ),
+    (
+        {"encoder": stack(layer(AttentionConfig(num_heads=4, position=RotaryConfig())))},
+        'model.encoder.layers[0].mixer.position = "rotary": turns pairs, and key_dim = 3 is odd; take an even one',
+    ),
+    (
+        {"encoder": stack(layer(AttentionConfig(num_heads=3, position=RotaryConfig(share=0.75))))},
+        "model.encoder.layers[0].mixer.position.share = 0.75: of key_dim = 4 are 3 coordinates, which turn in pairs; "
+        "take an even number",
+    ),
+    (
+        {"encoder": stack(layer(AttentionConfig(num_heads=3, key_dim=(4, 4))))},
+        "model.encoder.layers[0].mixer.key_dim = [4, 4]: has 2 widths, and num_heads = 3; give one for each head",
+    ),
+    (
+        {"encoder": stack(layer(AttentionConfig(num_heads=3, key_dim=(4, 3, 5), value_dim=4, position=ShawConfig())))},
+        'model.encoder.layers[0].mixer.position = "shaw": needs heads of one width; '
+        "give a single key_dim and value_dim, or drop it",
+    ),
+    (
+        {"decoder": stack(layer(cross=AttentionConfig(num_heads=3, position=ALiBiConfig())))},
+        'model.decoder.layers[0].cross.position = "alibi": places of two texts have no distance between them; drop it',
+    ),
+    (
+        {"encoder": stack(layer(ffn=ExpertsConfig(expert=PlainFFNConfig(kind="relu", dim=5), num=3, top_k=4)))},
+        "model.encoder.layers[0].ffn.top_k = 4: there are num = 3 experts; take 3 or less",
+    ),
+    (
+        {"fix_norm": True, "output": OutputConfig(bias=True)},
+        "model.output.bias = true: unit vectors have no room for a bias (model.fix_norm); set it to false",
     ),
     (
         {"encoder": stack(layer(cross=AttentionConfig(num_heads=3)))},

@@ -9,8 +9,9 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from headway.config import OthersSmoothingConfig, UniformSmoothingConfig
+from headway.nn.embed import Unembed
 from headway.train import loss as module
-from headway.train.loss import TokenLoss
+from headway.train.loss import TokenLoss, unembed_loss
 from headway.train.loss import token_loss as projected_loss
 
 SMOOTHINGS = [
@@ -140,6 +141,44 @@ def test_the_projected_loss_and_both_gradients_equal_those_of_the_plain_logits(
     assert torch.autograd.gradcheck(
         lambda h, w: projected_loss(h, w, target, OthersSmoothingConfig(epsilon=0.2)).loss, (hidden, weight)
     )
+
+
+@pytest.mark.parametrize(("biased", "cap"), [(True, None), (False, 0.7), (True, 0.7)])
+def test_a_bias_and_a_cap_are_part_of_the_logits(
+    biased: bool, cap: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Against torch's cross-entropy of cap tanh((h W + b) / cap) (Gemma 2), gradients of all three, in chunks of 3."""
+    monkeypatch.setattr(module, "CHUNK", 40)
+    torch.manual_seed(3)
+    unembed = Unembed(5, 13, bias=biased, scale=0.3, cap=cap).double()
+    hidden = torch.randn(2, 8, 5, dtype=torch.float64, requires_grad=True)
+    target = torch.randint(1, 13, (2, 8))
+    target[0, 5:] = 0
+    logits = torch.einsum("btd,vd->btv", 0.3 * hidden, unembed.weight)
+    if biased:
+        unembed.bias.data = torch.linspace(-1, 1, 13, dtype=torch.float64)
+        logits = logits + unembed.bias
+    logits = logits if cap is None else cap * torch.tanh(logits / cap)
+    torch.testing.assert_close(unembed(hidden), logits, rtol=0, atol=1e-12)
+    wanted = F.cross_entropy(
+        logits.flatten(0, 1), target.flatten(), ignore_index=0, reduction="sum", label_smoothing=0.1
+    )
+    got = unembed_loss(hidden, unembed, target, UniformSmoothingConfig(epsilon=0.1))
+    torch.testing.assert_close(got.loss, wanted, rtol=1e-12, atol=0)
+    leaves = [hidden, *unembed.parameters()]
+    for one, two in zip(*(torch.autograd.grad(x / 7, leaves) for x in (got.loss, wanted)), strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-10, atol=1e-13)
+
+
+def test_fixed_norms_make_every_row_of_the_table_a_unit_vector() -> None:
+    """Nguyen and Salazar 2019: logits are products with w / |w|, whatever the length of w; the loss sees the same."""
+    torch.manual_seed(3)
+    unembed = Unembed(5, 13, fix_norm=True).double()
+    hidden, target = torch.randn(8, 5, dtype=torch.float64), torch.randint(1, 13, (8,))
+    logits = torch.stack([torch.stack([h @ w / w.pow(2).sum().sqrt() for w in unembed.weight]) for h in hidden])
+    torch.testing.assert_close(unembed(hidden), logits, rtol=0, atol=1e-12)
+    got = unembed_loss(hidden, unembed, target, UniformSmoothingConfig(epsilon=0.0))
+    torch.testing.assert_close(got.loss, F.cross_entropy(logits, target, reduction="sum"), rtol=1e-12, atol=0)
 
 
 def test_a_loss_without_gradients_is_the_same_and_leaves_none() -> None:

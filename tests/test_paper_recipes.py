@@ -12,16 +12,13 @@ from typing import Any
 import pytest
 
 from headway import api
+from headway.architecture import AttentionConfig, PlainFFNConfig, SinusoidConfig, StackConfig
 from headway.config import (
     AdamConfig,
-    AttentionConfig,
     AverageConfig,
     DataConfig,
     GNMTConfig,
     NoamConfig,
-    ReLUConfig,
-    SinusoidConfig,
-    StackConfig,
     UniformSmoothingConfig,
 )
 from headway.evaluate.cost import PAPER_TRAINING_FLOPS, training_flops
@@ -53,7 +50,7 @@ def test_the_model_is_the_papers(name: str) -> None:
         assert (len(stack.layers), stack.final_norm) == (num_layers, False)
         for layer in stack.layers:
             assert layer.mixer == AttentionConfig(num_heads=num_heads)
-            assert (layer.ffn, layer.residual, layer.cross) == (ReLUConfig(dim=ffn_dim), "post", None)
+            assert (layer.ffn, layer.residual, layer.cross) == (PlainFFNConfig(kind="relu", dim=ffn_dim), "post", None)
 
 
 @every_recipe

@@ -2,13 +2,13 @@
 
 import pytest
 
-from headway.config import (
+from headway.architecture import (
     AttentionConfig,
     GRUConfig,
     LearnedConfig,
     LinearAttentionConfig,
     NoPositionConfig,
-    ReLUConfig,
+    PlainFFNConfig,
     RNNSearchConfig,
     Seq2SeqConfig,
     SinusoidConfig,
@@ -53,7 +53,7 @@ def millions(model: Seq2SeqConfig, vocab_size: int) -> float:
     for num_attentions, stack in zip((1, 2), stacks(model), strict=True):
         for layer in stack.layers:
             assert isinstance(layer.mixer, AttentionConfig)
-            assert isinstance(layer.ffn, ReLUConfig)
+            assert isinstance(layer.ffn, PlainFFNConfig)
             key = layer.mixer.key_dim or model.dim // layer.mixer.num_heads
             value = layer.mixer.value_dim or model.dim // layer.mixer.num_heads
             total += num_attentions * model.dim * layer.mixer.num_heads * 2 * (key + value)
@@ -76,7 +76,7 @@ def test_rows_of_table_3_have_the_papers_sizes(name: str) -> None:
         assert not stack.final_norm
         for layer in stack.layers:
             assert isinstance(layer.mixer, AttentionConfig)
-            assert layer.ffn == ReLUConfig(dim=ffn_dim)
+            assert layer.ffn == PlainFFNConfig(kind="relu", dim=ffn_dim)
             assert layer.residual == "post"
             assert layer.cross is None, "then it is like the mixer"
             assert layer.mixer.num_heads == num_heads
@@ -104,7 +104,7 @@ def test_tiny_is_four_and_four_layers_of_128_and_256_with_four_heads() -> None:
     for stack in stacks(model):
         assert len(stack.layers) == 4
         assert all(layer.mixer == AttentionConfig(num_heads=4) for layer in stack.layers)
-        assert all(layer.ffn == ReLUConfig(dim=256) for layer in stack.layers)
+        assert all(layer.ffn == PlainFFNConfig(kind="relu", dim=256) for layer in stack.layers)
 
 
 @pytest.mark.parametrize(

@@ -22,18 +22,16 @@ import sacrebleu
 
 from conftest import Toy
 from headway import load
+from headway.architecture import AttentionConfig, PlainFFNConfig, StackConfig
 from headway.config import (
     AdamConfig,
-    AttentionConfig,
     AverageConfig,
     CharBPEConfig,
     DataConfig,
     InverseSqrtConfig,
     LanguagesConfig,
     PowerConfig,
-    ReLUConfig,
     SearchConfig,
-    StackConfig,
     UniformSmoothingConfig,
 )
 from headway.recipe import load_recipe
@@ -331,7 +329,7 @@ def test_the_published_recipe_has_the_published_settings(pair: str, updates: int
     assert isinstance(model.decoder, StackConfig)
     assert [len(model.encoder.layers), len(model.decoder.layers)] == [4, 4]
     for layer in (*model.encoder.layers, *model.decoder.layers):
-        assert (layer.mixer, layer.ffn) == (AttentionConfig(num_heads=4), ReLUConfig(dim=256))
+        assert (layer.mixer, layer.ffn) == (AttentionConfig(num_heads=4), PlainFFNConfig(kind="relu", dim=256))
         assert layer.residual == "post"
     assert recipe.tokenizer == CharBPEConfig(vocab_size=10_000)
     assert train.batch_tokens * train.accumulate == 14_800

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +17,14 @@ from torch import Tensor, nn
 
 from headway.checkpoint import module_tensors, read_tensors, write_tensors
 from headway.config import AverageConfig, InverseSqrtConfig, TrainConfig
+from headway.data.batch import Batch
+from headway.nn.embed import Unembed
 from headway.train.log import Silence
 from headway.train.loop import Interrupted, train
+from headway.train.objective import Loss, balanced, words
 from headway.train.state import checkpoints, open_run
 
 VOCAB, DIM, LINES = 23, 6, 17
-
-
-@dataclass(frozen=True)
-class ToyBatch:
-    source: Tensor
-    target_in: Tensor
-    target_out: Tensor
-    ids: list[int]
-    num_tokens: int
 
 
 class Toy(nn.Module):
@@ -41,15 +35,15 @@ class Toy(nn.Module):
         self.embed = nn.Embedding(VOCAB, DIM)
         self.mix = nn.Linear(DIM, DIM)
         self.dropout = nn.Dropout(dropout)
-        self.unembed = nn.Linear(DIM, VOCAB, bias=False)
+        self.unembed = Unembed(DIM, VOCAB)
         self.unembed.weight = self.embed.weight
 
-    def hidden(self, source: Tensor, target_in: Tensor) -> Tensor:
-        x = self.embed(target_in) + (self.embed(source) * (source != 0)[..., None]).sum(1, keepdim=True)
+    def hidden(self, source: Tensor, target: Tensor) -> Tensor:
+        x = self.embed(target) + (self.embed(source) * (source != 0)[..., None]).sum(1, keepdim=True)
         return self.dropout(self.mix(x).tanh())
 
-    def forward(self, source: Tensor, target_in: Tensor) -> Tensor:
-        return self.unembed(self.hidden(source, target_in))
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        return self.unembed(self.hidden(source, target))
 
 
 class ToyLoader:
@@ -63,16 +57,18 @@ class ToyLoader:
             for _ in range(LINES)
         ]
 
-    def collate(self, ids: list[int]) -> ToyBatch:
+    def collate(self, ids: list[int]) -> Batch:
         def pad(rows: list[Any]) -> Tensor:
             return nn.utils.rnn.pad_sequence([torch.as_tensor(np.asarray(row)) for row in rows], batch_first=True)
 
         source, target = zip(*(self.lines[number] for number in ids), strict=True)
-        inputs = pad([[1, *row] for row in target])
-        outputs = pad([[*row, 2] for row in target])
-        return ToyBatch(pad([[*row, 2] for row in source]), inputs, outputs, ids, int((outputs != 0).sum()))
+        inputs = {"source": pad([[*row, 2] for row in source]), "target": pad([[1, *row] for row in target])}
+        targets = pad([[*row, 2] for row in target])
+        asked = int((targets != 0).sum())
+        filled = asked + int((inputs["source"] != 0).sum())
+        return Batch(inputs, targets, ids, [0] * len(ids), asked, filled, inputs["source"].numel() + targets.numel())
 
-    def start(self, epoch: int, position: int) -> Iterator[tuple[int, int, ToyBatch]]:
+    def start(self, epoch: int, position: int) -> Iterator[tuple[int, int, Batch]]:
         while True:
             order = np.random.default_rng([self.seed, epoch]).permutation(LINES).tolist()
             cut = [order[:2], order[2:5], order[5:9], order[9:12], order[12:]]
@@ -98,8 +94,12 @@ def settings(**changes: Any) -> TrainConfig:
 def validation_loss(model: nn.Module, step: int) -> dict[str, float]:
     batch = ToyLoader().collate([0, 3, 7])
     with torch.no_grad():
-        logits = model(batch.source, batch.target_in)
-        return {"loss": nn.functional.cross_entropy(logits.flatten(0, 1), batch.target_out.flatten()).item()}
+        logits = model(**batch.inputs)
+        return {"loss": nn.functional.cross_entropy(logits.flatten(0, 1), batch.targets.flatten()).item()}
+
+
+def toy_loss(config: TrainConfig) -> Loss:
+    return balanced(partial(words, train=config), 0.0)
 
 
 def said(model: nn.Module) -> list[dict[str, str]]:
@@ -114,7 +114,7 @@ def run_toy(path: Path, config: TrainConfig, resume: bool = False, progress: Sil
         model = Toy()
         progress = progress or Silence()
         options: dict[str, Any] = {"validate": validation_loss, "sample": said}
-        train(model, ToyLoader(), config, run, device="cpu", progress=progress, **options)
+        train(model, ToyLoader(), config, run, loss=toy_loss(config), device="cpu", progress=progress, **options)
         write_tensors(path / "final.safetensors", module_tensors(model))
 
 

@@ -8,8 +8,16 @@ from torch import Tensor, nn
 
 import twins
 from contract.tenants import make_pair, pair_configs, stack
+from headway.architecture import (
+    AttentionConfig,
+    GRUConfig,
+    LearnedConfig,
+    LinearAttentionConfig,
+    LMConfig,
+    LSTMConfig,
+    Seq2SeqConfig,
+)
 from headway.build import build
-from headway.config import AttentionConfig, LearnedConfig, LSTMConfig, Seq2SeqConfig, WindowConfig
 from headway.models.seq2seq import Seq2Seq, positions_of
 from headway.nn.dropout import Dropout
 from headway.nn.position import Learned, Sinusoid, sinusoid
@@ -223,16 +231,21 @@ def test_a_trace_holds_the_weights_of_every_attention() -> None:
 
 
 @pytest.mark.parametrize(
-    ("encoder", "decoder", "reason"),
+    ("config", "reason"),
     [
-        (WindowConfig(num_heads=4, window=3), AttentionConfig(num_heads=4), "does not serve the mask Full"),
-        (LSTMConfig(), AttentionConfig(num_heads=4), "does not serve the mask Full"),
-        (AttentionConfig(num_heads=4), LSTMConfig(bidirectional=True), "does not serve the mask Causal"),
+        (
+            Seq2SeqConfig(
+                dim=12, encoder=stack(AttentionConfig(num_heads=4)), decoder=stack(LSTMConfig(bidirectional=True))
+            ),
+            "does not serve the mask Causal",
+        ),
+        (LMConfig(dim=12, prefix=True, stack=stack(LinearAttentionConfig(num_heads=4))), "not serve the mask Prefix"),
+        (LMConfig(dim=12, stack=stack(GRUConfig(bidirectional=True))), "does not serve the mask Causal"),
     ],
 )
-def test_build_refuses_what_a_mixer_does_not_serve_and_says_why(encoder, decoder, reason: str) -> None:
+def test_build_refuses_what_a_mixer_does_not_serve_and_says_why(config, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
-        build(Seq2SeqConfig(dim=12, encoder=stack(encoder), decoder=stack(decoder)), 29)
+        build(config, 29)
 
 
 def test_learned_positions_have_a_vector_each() -> None:

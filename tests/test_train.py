@@ -14,11 +14,12 @@ from torch import Tensor, nn
 from headway.allocator import tune_allocator
 from headway.checkpoint import module_tensors, read_tensors
 from headway.config import AverageConfig, TrainConfig
+from headway.data.batch import Batch
 from headway.train.average import average
 from headway.train.log import Bar, Lines, Silence, reporter
 from headway.train.loop import TrainingError, train
 from headway.train.state import checkpoints, open_run
-from test_resume import LINES, Toy, ToyBatch, ToyLoader, settings, validation_loss
+from test_resume import LINES, Toy, ToyLoader, settings, toy_loss, validation_loss
 
 
 def run(
@@ -39,6 +40,7 @@ def run(
             loader or ToyLoader(),
             config,
             folder,
+            loss=toy_loss(config),
             validate=validate,
             device="cpu",
             progress=progress or Silence(),
@@ -68,7 +70,7 @@ class Cut:
     def __init__(self, parts: list[list[int]]) -> None:
         self.parts = parts
 
-    def start(self, epoch: int, position: int) -> Iterator[tuple[int, int, ToyBatch]]:
+    def start(self, epoch: int, position: int) -> Iterator[tuple[int, int, Batch]]:
         while True:
             for place, ids in enumerate(self.parts):
                 yield epoch, place, ToyLoader().collate(ids)
@@ -167,9 +169,9 @@ class Breaks(Toy):
         super().__init__()
         self.calls, self.factor = 0, factor
 
-    def hidden(self, source: Tensor, target_in: Tensor) -> Tensor:
+    def hidden(self, source: Tensor, target: Tensor) -> Tensor:
         self.calls += 1
-        return super().hidden(source, target_in) * (self.factor if self.calls == 8 else 1)
+        return super().hidden(source, target) * (self.factor if self.calls == 8 else 1)
 
 
 @pytest.mark.parametrize(
@@ -199,16 +201,16 @@ def test_a_loss_that_is_not_finite_or_explodes_stops_with_the_batch_saved(
     wanted = [next(stream)[2] for _ in range(8)][-2:]
     assert [batch["ids"] for batch in saved["batches"]] == [batch.ids for batch in wanted]
     assert saved["batches"][0]["text"] == [f"line {number}" for number in wanted[0].ids]
-    assert saved["batches"][1]["source"] == wanted[1].source.tolist()
+    assert saved["batches"][1]["source"] == wanted[1].inputs["source"].tolist()
     assert all(torch.equal(keeps.weights[name], tensor) for name, tensor in model.state_dict().items())
     assert [row["step"] for row in rows(tmp_path)] == [1, 2, 3]
 
 
 def test_a_gradient_that_is_not_finite_under_a_finite_loss_stops_too(tmp_path: Path) -> None:
     class Root(Toy):
-        def hidden(self, source: Tensor, target_in: Tensor) -> Tensor:
+        def hidden(self, source: Tensor, target: Tensor) -> Tensor:
             zero = (self.mix.weight[0, 0] * 0).sqrt()  # 0, with an infinite slope
-            return super().hidden(source, target_in) + zero
+            return super().hidden(source, target) + zero
 
     with pytest.raises(TrainingError, match=r"step 1: the loss is \d\.\d+, the gradient's norm (nan|inf)"):
         run(tmp_path, settings(), Root())

@@ -44,6 +44,8 @@ from headway.evaluate.run_report import report as report_of
 from headway.evaluate.run_report import tables as tables_of
 from headway.folder import as_json, describe, open_model
 from headway.folder import load as load
+from headway.folder import load_pair as load_pair
+from headway.folder import load_writer as load_writer
 from headway.formats.kinds import read_document
 from headway.formats.lines import Lines
 from headway.generate.model import Model
@@ -201,7 +203,7 @@ def evaluate(
     if isinstance(model, Model) and (device is not None or threads is not None):
         raise ValueError("device and threads are those of the loaded model; give them to load")
     pairs = read_pairs(source, reference)
-    return scored(model if isinstance(model, Model) else load(model, device, threads=threads), pairs, **search)
+    return scored(model if isinstance(model, Model) else load_pair(model, device, threads=threads), pairs, **search)
 
 
 def scores_text(scores: Mapping[str, Any]) -> str:
@@ -332,7 +334,7 @@ def demo(
         threads=threads,
         quiet=quiet,
     )
-    model = load(run, device, threads=threads)
+    model = load_pair(run, device, threads=threads)
     tests = [data / f"test.{language}" for language in languages]
     pairs = read_pairs(*tests)
     scores = scored(model, pairs)

@@ -67,7 +67,7 @@ class Normalise(StrEnum):
 
 app = typer.Typer(
     name="headway",
-    help="Train your own Transformer from the files you have, and translate with it.",
+    help="Train your own Transformer from the files you have, and work with it.",
     cls=Commands,
     add_completion=False,
     no_args_is_help=True,
@@ -100,7 +100,7 @@ def options(
         bool, typer.Option("--version", callback=tell_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Train your own Transformer from the files you have, and translate with it."""
+    """Train your own Transformer from the files you have, and work with it."""
 
 
 @app.command()
@@ -240,7 +240,7 @@ def translate(
         with reported(report, file) as keep, output(out) as sink, whole_file(file) as path:
             from headway import api
 
-            loaded = api.load(model, device=device, dtype=dtype, threads=threads)
+            loaded = api.load_pair(model, device=device, dtype=dtype, threads=threads)
             name = "standard input" if file == "-" else None
             found = api.translate_document(loaded, path, sink.write, name=name, **options, **search)
             keep(found)
@@ -252,7 +252,7 @@ def translate(
         from headway import api
         from headway.generate.model import CHUNK_LINES
 
-        loaded = api.load(model, device=device, dtype=dtype, threads=threads)
+        loaded = api.load_pair(model, device=device, dtype=dtype, threads=threads)
         alone = file == "-" and sys.stdin.isatty()
         results_of_lines = loaded.stream(
             lines,
@@ -323,12 +323,75 @@ def score(
     from headway.data.corpus import read_pairs
 
     pairs = read_pairs(source, target)
-    loaded = api.load(model, device=device, threads=threads)
+    loaded = api.load_pair(model, device=device, threads=threads)
     for result in loaded.score(pairs, tags or []):
         if as_json:
             print_json({"logprob": result.logprob, "tokens": result.tokens, "token_logprobs": result.token_logprobs})
         else:
             print(f"{result.logprob:.6f}")
+
+
+@app.command()
+def generate(
+    model: ModelFolder,
+    prompt: Annotated[
+        str, typer.Argument(metavar="[PROMPT|-]", help="What the text begins with; - reads a prompt from each line.")
+    ] = "-",
+    max_new_tokens: Annotated[int, typer.Option("--max-new-tokens", min=1, help="Most tokens that are written.")] = 200,
+    temperature: Annotated[
+        float, typer.Option("--temperature", min=0, help="0: the likeliest each time; 1: as the model thinks.")
+    ] = 0.0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same text.")] = 0,
+    count: Annotated[int, typer.Option("--num", min=1, help="Texts for each prompt, from seed on.")] = 1,
+    device: DeviceOption = Device.auto,
+    dtype: DtypeOption = Dtype.float32,
+    threads: ThreadsOption = None,
+    quiet: QuietOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Write on behind a prompt, with a language model."""
+    speak(quiet)
+    if count > 1 and temperature == 0:
+        raise ValueError(f"--num {count}: at temperature 0 all would be the same; raise --temperature")
+    if prompt != "-" and os.path.isfile(prompt):
+        log.warning("%s: a file has this name; the name itself is the prompt, not what stands in the file", prompt)
+    prompts = [prompt] if prompt != "-" else list(lines_of("-"))
+    from headway import api
+
+    loaded = api.load_writer(model, device=device, dtype=dtype, threads=threads)
+    asked = [one for one in prompts for _ in range(count)]
+    options: dict[str, Any] = {"max_new_tokens": max_new_tokens, "temperature": temperature, "seed": seed}
+    for number, text in enumerate(loaded.generate(asked, **options)):
+        if as_json:
+            print_json({"prompt": asked[number], "text": text, "seed": seed + number})
+        else:
+            print(asked[number] + text)
+
+
+@app.command()
+def embed(
+    model: ModelFolder,
+    file: Annotated[str, typer.Argument(metavar="[FILE|-]", help="Texts, one a line.")] = "-",
+    out: Annotated[str | None, typer.Option("-o", "--out", help="Write the vectors here, as .npy.")] = None,
+    device: DeviceOption = Device.auto,
+    dtype: DtypeOption = Dtype.float32,
+    threads: ThreadsOption = None,
+    quiet: QuietOption = False,
+) -> None:
+    """A vector for each line of text, as a table of N lines by D numbers (numpy, float32)."""
+    speak(quiet)
+    if out is None or not out.endswith(".npy"):
+        raise ValueError(f"{out or 'nowhere to write to'}: name a file with -o vectors.npy")
+    refuse_same([file], out)
+    with output(out) as sink:
+        lines = list(lines_of(file, out))
+        import numpy as np
+
+        from headway import api
+
+        vectors = api.load(model, device=device, dtype=dtype, threads=threads).embed(lines)
+        np.save(sink, vectors)
+    log.info("wrote %s: %s vectors of %s numbers", out, *(f"{size:,}" for size in vectors.shape))
 
 
 @app.command()
@@ -362,7 +425,7 @@ def explain(
         from headway import api
         from headway.evaluate.explain import page
 
-        loaded = api.load(model, device=device, threads=threads)
+        loaded = api.load_pair(model, device=device, threads=threads)
         search: dict[str, Any] = {"beam": beam, "length_penalty": length_penalty, "stop": stop}
         found = api.explain(loaded, source, target, tags=tags or [], **search)
         if out is not None:

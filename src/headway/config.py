@@ -1,4 +1,5 @@
-"""What a Headway run is made of, as frozen, strict, nested configs tagged by `kind`. No torch, no files.
+"""What a Headway run is made of, as frozen, strict, nested configs tagged by `kind`. No torch, no files. The model's
+are in `headway.architecture`.
 
 Two passes: `headway.strict.validate` finds every fault of shape (unknown key, wrong type, value out of range), and
 `headway.check` every contradiction between values that are fine alone. `headway.recipe` reads and writes these configs
@@ -6,21 +7,16 @@ as TOML, and `headway.build` turns them into modules. Defaults are written here 
 """
 
 import re
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator
+from pydantic import AfterValidator, Field, PlainValidator
 
+from headway.architecture import OFF, AnyModelConfig, Count, Positive, Ratio, Share, Size, Text
 from headway.strict import Config
 from headway.strict import ConfigError as ConfigError
 
-Size = Annotated[int, Field(gt=0)]
-Count = Annotated[int, Field(ge=0)]
-Positive = Annotated[float, Field(gt=0)]
-Ratio = Annotated[float, Field(ge=0)]
 Exponent = Annotated[float, Field(ge=0, le=10)]
-Share = Annotated[float, Field(ge=0, lt=1)]
 Percent = Annotated[int, Field(ge=1, le=100)]
-Text = Annotated[str, Field(min_length=1)]
 
 
 def language_fault(tag: str) -> str | None:
@@ -56,137 +52,6 @@ def _warmup(value: object) -> int | float:
 
 
 Warmup = Annotated[int | float, PlainValidator(_warmup)]
-
-# TOML has no null, so "none" says that something is switched off.
-OFF = BeforeValidator(lambda value: None if value == "none" else value)
-
-
-# ---- mixers: what moves information between positions ----
-
-
-class AttentionConfig(Config):
-    kind: Literal["attention"] = "attention"
-    num_heads: Size = 8
-    key_dim: Size | None = None  # per head; None: dim / num_heads
-    value_dim: Size | None = None  # per head; None: dim / num_heads
-    bias: bool = True
-    dropout: Share = 0.0  # of the attention weights
-
-
-class WindowConfig(Config):
-    """Causal attention that sees itself and the `window - 1` positions before."""
-
-    kind: Literal["window"] = "window"
-    num_heads: Size = 8
-    window: Size
-    bias: bool = True
-
-
-class LinearAttentionConfig(Config):
-    kind: Literal["linear"] = "linear"
-    num_heads: Size = 8
-    bias: bool = True
-
-
-class LSTMConfig(Config):
-    kind: Literal["lstm"] = "lstm"
-    bidirectional: bool = False
-
-
-class GRUConfig(Config):
-    kind: Literal["gru"] = "gru"
-    bidirectional: bool = False
-
-
-MixerConfig = Annotated[
-    AttentionConfig | WindowConfig | LinearAttentionConfig | LSTMConfig | GRUConfig, Field(discriminator="kind")
-]
-
-
-# ---- layers and stacks ----
-
-
-class ReLUConfig(Config):
-    kind: Literal["relu"] = "relu"
-    dim: Size
-
-
-class NoFFNConfig(Config):
-    kind: Literal["none"] = "none"
-
-
-FFNConfig = Annotated[ReLUConfig | NoFFNConfig, Field(discriminator="kind")]
-
-
-class LayerNormConfig(Config):
-    kind: Literal["layernorm"] = "layernorm"
-    eps: Positive = 1e-5
-
-
-class LayerConfig(Config):
-    mixer: MixerConfig
-    cross: AttentionConfig | None = None  # None in a decoder: like the mixer where that has heads, else 8 heads
-    ffn: FFNConfig
-    residual: Literal["post", "pre", "none"] = "post"
-    norm: LayerNormConfig = LayerNormConfig()
-
-    toml_keys: ClassVar = ("repeat",)
-
-
-class StackConfig(Config):
-    kind: Literal["stack"] = "stack"
-    layers: Annotated[tuple[LayerConfig, ...], Field(strict=False, min_length=1)]
-    final_norm: bool = Field(  # pre-norm leaves the stream unnormalised at the end
-        default_factory=lambda data: any(layer.residual == "pre" for layer in data["layers"])
-    )
-
-    toml_keys: ClassVar = ("layer",)
-
-
-class RNNSearchConfig(Config):
-    kind: Literal["rnnsearch"] = "rnnsearch"
-    attention_dim: Size | None = None  # None: dim
-    input_feeding: bool = True
-
-
-DecoderConfig = Annotated[StackConfig | RNNSearchConfig, Field(discriminator="kind")]
-
-
-# ---- models ----
-
-
-class SinusoidConfig(Config):
-    kind: Literal["sinusoid"] = "sinusoid"
-
-
-class LearnedConfig(Config):
-    kind: Literal["learned"] = "learned"
-    max_len: Size
-
-
-class NoPositionConfig(Config):
-    """For recurrent layers, which know the order anyway."""
-
-    kind: Literal["none"] = "none"
-
-
-PositionConfig = Annotated[SinusoidConfig | LearnedConfig | NoPositionConfig, Field(discriminator="kind")]
-
-
-class Seq2SeqConfig(Config):
-    kind: Literal["seq2seq"] = "seq2seq"
-    dim: Size
-    dropout: Share = 0.1
-    tie: Literal["all", "output", "none"] = "all"  # output: target embedding and output; all: the source's too
-    scale_embedding: bool = True
-    position: PositionConfig = SinusoidConfig()
-    encoder: StackConfig
-    decoder: DecoderConfig
-
-    toml_keys: ClassVar = ("preset",)
-
-
-ModelConfig = Seq2SeqConfig
 
 
 # ---- text and data ----
@@ -332,6 +197,12 @@ class DataConfig(Config):
     source: Text | None = None  # two plain files are the short form of one corpus
     target: Text | None = None
     corpora: Annotated[tuple[CorpusConfig, ...], Field(strict=False)] = ()
+    text: Text | None = None  # in place of pairs: a plain file of texts, for objectives that read such
+    second: Text | None = None  # beside it, line by line: a second text
+    labels: Text | None = None  # and what is to be said of each
+    valid_text: Text | None = None
+    valid_second: Text | None = None
+    valid_labels: Text | None = None
     temperature: Annotated[float, Field(ge=1)] | None = None  # in place of weights: (pairs / most pairs)^(1/T - 1)
     valid: Text | None = None  # a file of both sides to validate on; or two plain ones:
     valid_source: Text | None = None
@@ -348,6 +219,87 @@ class DataConfig(Config):
     sprinkle: Share = 0.0  # of the pairs without codes get some, so that a model learns to copy its placeholders
     clean: CleanConfig = CleanConfig()
     store: Text | None = None  # a folder for the encoded data; None: in the run's
+
+
+# ---- objectives: what is learnt from the data ----
+
+
+class TranslateConfig(Config):
+    """The target from the source: what a pair is for."""
+
+    kind: Literal["translate"] = "translate"
+
+
+class CausalConfig(Config):
+    """The next token. blocks: all lines as one stream, line breaks among its text, in rows of data.max_len tokens;
+    lines: each line is a text, those that are short together in a row, where none sees another."""
+
+    kind: Literal["causal"] = "causal"
+    rows: Literal["blocks", "lines"] = "blocks"
+
+
+class PrefixConfig(Config):
+    """The rest of each line from its beginning, which sees itself both ways, split at random (Liu et al. 2018)."""
+
+    kind: Literal["prefix"] = "prefix"
+
+
+class MaskedConfig(Config):
+    """Words that were masked, from both sides (Devlin et al. 2019)."""
+
+    kind: Literal["masked"] = "masked"
+    share: Annotated[float, Field(gt=0, le=1)] = 0.15
+    whole_words: bool = False
+
+
+class SpansConfig(Config):
+    """Spans that were dropped, each from the sentinel in its place (Raffel et al. 2020); rows as blocks of causal."""
+
+    kind: Literal["spans"] = "spans"
+    share: Annotated[float, Field(gt=0, lt=1)] = 0.15
+    mean: Annotated[float, Field(ge=1)] = 3.0
+
+
+class ClassesObjectiveConfig(Config):
+    """The label of each text, or pair of texts: a name in each line of data.labels."""
+
+    kind: Literal["classes"] = "classes"
+    names: Names  # in the order of the model's classes
+
+
+class NumberObjectiveConfig(Config):
+    """A number for each text, or pair of texts: one in each line of data.labels."""
+
+    kind: Literal["number"] = "number"
+
+
+class TagsObjectiveConfig(Config):
+    """The tag of each word: words and tags with spaces between them, as many in a line of data.labels as of
+    data.text."""
+
+    kind: Literal["tags"] = "tags"
+    names: Names
+
+
+class ContrastObjectiveConfig(Config):
+    """Vectors near each other for a text and that in the same line of data.second, or (none given) for a text and
+    itself, read twice under dropout (Gao et al. 2021)."""
+
+    kind: Literal["contrast"] = "contrast"
+
+
+ObjectiveConfig = Annotated[
+    TranslateConfig
+    | CausalConfig
+    | PrefixConfig
+    | MaskedConfig
+    | SpansConfig
+    | ClassesObjectiveConfig
+    | NumberObjectiveConfig
+    | TagsObjectiveConfig
+    | ContrastObjectiveConfig,
+    Field(discriminator="kind"),
+]
 
 
 # ---- training ----
@@ -449,8 +401,9 @@ class SearchConfig(Config):
 
 
 class Recipe(Config):
-    model: ModelConfig
+    model: AnyModelConfig
     tokenizer: TokenizerConfig
     data: DataConfig
+    objective: ObjectiveConfig = TranslateConfig()
     train: TrainConfig
     search: SearchConfig = SearchConfig()

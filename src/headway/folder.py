@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import torch
 
 from headway.allocator import tune_allocator
+from headway.architecture import EncoderConfig, LMConfig, Seq2SeqConfig
 from headway.build import build
 from headway.check import check_model, check_search
 from headway.checkpoint import (
@@ -15,19 +16,13 @@ from headway.checkpoint import (
     load_weights,
     read_config,
 )
-from headway.config import (
-    SOURCE_ALONE,
-    AlignmentConfig,
-    InputConfig,
-    LanguagesConfig,
-    Recipe,
-    SearchConfig,
-    Seq2SeqConfig,
-)
+from headway.config import SOURCE_ALONE, AlignmentConfig, InputConfig, LanguagesConfig, Recipe, SearchConfig
 from headway.generate.model import Model
+from headway.generate.text_models import LanguageModel, TextEncoder
 from headway.models.seq2seq import is_invariant
 from headway.nn.invariant import apply_batch_invariance
-from headway.strict import ConfigError, Fault, validate
+from headway.recipe import SHAPES
+from headway.strict import ConfigError, Fault, nearest, validate
 from headway.text.tokenizer import TokenizerPair
 from headway.train.state import checkpoints
 
@@ -70,8 +65,9 @@ def load(
     dtype: str | None = None,
     threads: int | None = None,
     batch_invariant: bool = True,
-) -> Model:
-    """A model folder (or the folder of a finished run) as a Model, ready to translate.
+) -> Model | LanguageModel | TextEncoder:
+    """A model folder (or the folder of a finished run), ready to work: a Model of pairs, a LanguageModel or a
+    TextEncoder.
 
     dtype: float32 (default), float64 or bfloat16. batch_invariant: a translation does not depend on what is translated
     beside it, bit for bit; False gives a lone text its lowest latency. Raises ValueError for what does not fit.
@@ -91,8 +87,48 @@ def load(
     if batch_invariant:
         apply_batch_invariance(model.module)
         reach = model.config.position.max_len if model.config.position.kind == "learned" else 3 * INVARIANT_TOKENS
-        if number == torch.float32 and not is_invariant(model.module, min(INVARIANT_TOKENS, reach), beside=reach):
+        if (
+            isinstance(model, Model)
+            and number == torch.float32
+            and not is_invariant(model.module, min(INVARIANT_TOKENS, reach), beside=reach)
+        ):
             log.warning("on this machine the last bits of a translation may depend on what is translated beside it")
+    return model
+
+
+def load_pair(
+    path: str | Path,
+    device: str | torch.device | None = None,
+    dtype: str | None = None,
+    threads: int | None = None,
+    batch_invariant: bool = True,
+) -> Model:
+    """`load`, of a model that translates. Raises ValueError for another, with what it can do."""
+    found = describe(Path(path)).model if (Path(path) / CONFIG).exists() else None
+    if found is not None and not isinstance(found, Seq2SeqConfig):
+        does = "writes on behind a prompt: headway generate" if isinstance(found, LMConfig) else "reads: headway embed"
+        raise ValueError(
+            f"{path}: this is a model that {does}. It translates nothing; name one that was trained on pairs"
+        )
+    model = load(path, device, dtype, threads, batch_invariant)
+    assert isinstance(model, Model)
+    return model
+
+
+def load_writer(
+    path: str | Path,
+    device: str | torch.device | None = None,
+    dtype: str | None = None,
+    threads: int | None = None,
+    batch_invariant: bool = True,
+) -> LanguageModel:
+    """`load`, of a language model. Raises ValueError for another, with what it can do."""
+    found = describe(Path(path)).model if (Path(path) / CONFIG).exists() else None
+    if found is not None and not isinstance(found, LMConfig):
+        does = "translates: headway translate" if isinstance(found, Seq2SeqConfig) else "reads: headway embed"
+        raise ValueError(f"{path}: this is a model that {does}. It writes nothing; name a language model")
+    model = load(path, device, dtype, threads, batch_invariant)
+    assert isinstance(model, LanguageModel)
     return model
 
 
@@ -101,19 +137,26 @@ INVARIANT_TOKENS = 60
 
 
 class Description(NamedTuple):
-    """What a model folder says of itself, in config.json."""
+    """What a model folder says of itself, in config.json. labels: of an encoder's classes or tags."""
 
-    model: Seq2SeqConfig
+    model: Seq2SeqConfig | LMConfig | EncoderConfig
     languages: LanguagesConfig
     search: SearchConfig
     alignment: AlignmentConfig | None = None
     input: InputConfig = SOURCE_ALONE
+    labels: tuple[str, ...] = ()
 
 
 def describe(folder: Path) -> Description:
     """The config.json of a model folder. Raises ValueError with every fault of it."""
     data = read_config(folder)
-    config, faults = validate(Seq2SeqConfig, data.pop("model", None), ("model",))
+    told = data.pop("model", None)
+    kind = told.get("kind", "seq2seq") if isinstance(told, dict) else "seq2seq"
+    if kind not in SHAPES:
+        raise ConfigError(
+            [Fault(("model", "kind"), kind, f"no such kind; {nearest(kind, SHAPES)}")], str(folder / CONFIG)
+        )
+    config, faults = validate(SHAPES[kind], told, ("model",))
     search, more = validate(SearchConfig, data.pop("search", {}), ("search",))
     languages, others = validate(LanguagesConfig, data.pop("languages", {}), ("languages",))
     reads, wrong = validate(InputConfig, data.pop("input", {}), ("input",))
@@ -121,26 +164,50 @@ def describe(folder: Path) -> Description:
     alignment, unfit = validate(AlignmentConfig, data.pop("alignment"), ("alignment",)) if aligned else (None, [])
     faults += more + others + wrong + unfit
     faults += (check_model(config) if config else []) + (check_search(search) if search else [])
+    labels = data.pop("labels", [])
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+        faults.append(Fault(("labels",), labels, "needs a list of texts"))
     unknown = data.keys() - {"format", "tokenizer"}
     faults += [Fault((name,), data[name], "no such key; this Headway does not know it") for name in sorted(unknown)]
     if config is None or search is None or languages is None or reads is None or faults:
         raise ConfigError(faults, str(folder / CONFIG))
-    return Description(config, languages, search, alignment, reads)
+    return Description(config, languages, search, alignment, reads, tuple(labels))
 
 
-def open_model(folder: Path) -> Model:
-    """A model folder as a Model whose weights are still to be loaded."""
+AnyModel = Model | LanguageModel | TextEncoder
+
+
+def open_model(folder: Path) -> AnyModel:
+    """A model folder as what its shape can do, its weights still to be loaded."""
     known, tokenizers = describe(folder), TokenizerPair.load(folder)
-    return Model(build(known.model, tokenizers.sizes), tokenizers, *known)
+    return as_model(build(known.model, tokenizers.sizes), tokenizers, known)
+
+
+def as_model(module: Any, tokenizers: TokenizerPair, known: Description) -> AnyModel:
+    """A module with what its folder says of it."""
+    match known.model:
+        case Seq2SeqConfig() as config:
+            alignment = known.alignment
+            return Model(module, tokenizers, config, known.languages, known.search, alignment, known.input)
+        case LMConfig():
+            return LanguageModel(module, tokenizers, known.model, known.languages, known.input)
+        case EncoderConfig():
+            return TextEncoder(module, tokenizers, known.model, known.languages, known.input, known.labels)
 
 
 def as_json(description: Description) -> dict[str, Any]:
     """What `describe` reads."""
-    return {name: part.model_dump(mode="json") for name, part in description._asdict().items() if part is not None}
+    told = {name: part for name, part in description._asdict().items() if part is not None and part != ()}
+    if not isinstance(description.model, Seq2SeqConfig):
+        del told["search"]  # nothing is searched
+    return {
+        name: list(part) if isinstance(part, tuple) else part.model_dump(mode="json") for name, part in told.items()
+    }
 
 
 def description(recipe: Recipe) -> Description:
     """What the model that a recipe trains will say of itself."""
     languages = LanguagesConfig(source=recipe.data.source_language, target=recipe.data.target_language)
     reads = InputConfig(max_len=recipe.data.max_len, context=recipe.data.context, matches=recipe.data.matches)
-    return Description(recipe.model, languages, recipe.search, input=reads)
+    labels = dict(recipe.objective).get("names", ())
+    return Description(recipe.model, languages, recipe.search, input=reads, labels=tuple(labels))

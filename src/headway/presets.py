@@ -5,11 +5,14 @@ A recipe takes one with `model = "transformer-tiny"`, and changes it with
 
 Sources: Vaswani et al. 2017, "Attention Is All You Need", Table 3 (base, big and the rows A to E), and Bahdanau et al.
 2015 with the input feeding of Luong et al. 2015 (rnnsearch). Rows D of the table also change label smoothing, which is
-a setting of training: `train.smoothing = {kind = "uniform", epsilon = 0.0}`, or 0.2.
+a setting of training: `train.smoothing = {kind = "uniform", epsilon = 0.0}`, or 0.2. Shapes that others have published
+(GPT-2, BERT, T5, Llama ...) are in `headway.published`, and are known here by their names as well.
 """
 
 from copy import deepcopy
 from typing import Any
+
+from headway.published import PUBLISHED
 
 Table = dict[str, Any]
 
@@ -79,6 +82,7 @@ PRESETS: dict[str, Table] = {
         },
         "decoder": {"kind": "rnnsearch"},
     },
+    **PUBLISHED,
 }
 
 

@@ -22,19 +22,22 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeVar
 
+from headway.architecture import EncoderConfig, LayerConfig, LMConfig, Seq2SeqConfig, StackConfig
 from headway.check import check
-from headway.config import LayerConfig, Recipe, Seq2SeqConfig, StackConfig
+from headway.config import Recipe
 from headway.presets import PRESETS, preset
 from headway.strict import MISSING, Config, ConfigError, Fault, Where, kinds, nearest, show_where, validate, variants
 
 Table = dict[str, Any]
 Choices = Sequence[type[Config]]
 Origins = dict[Where, list[int]]
-C = TypeVar("C", Recipe, Seq2SeqConfig)
+Shape = Seq2SeqConfig | LMConfig | EncoderConfig
+C = TypeVar("C", bound=Recipe | Seq2SeqConfig | LMConfig | EncoderConfig)
 
 RECIPES = Path(__file__).parent / "recipes"
 MOST_REPEATS = 1000
-STACKS = (("model", "encoder"), ("model", "decoder"))
+STACKS = (("model", "encoder"), ("model", "decoder"), ("model", "stack"))
+SHAPES: dict[str, type[Shape]] = {"seq2seq": Seq2SeqConfig, "lm": LMConfig, "encoder": EncoderConfig}
 
 
 # ---- reading ----
@@ -89,11 +92,16 @@ def parse_recipe(data: Table, overrides: Mapping[str, Any] | None = None, source
     return _parse(Recipe, data, (), overrides or {}, source)
 
 
-def parse_model(
-    data: Table | str, overrides: Mapping[str, Any] | None = None, source: str = "the model"
-) -> Seq2SeqConfig:
-    """The model that a `[model]` section or a preset's name spells; overrides and faults say `model.` as in recipes."""
-    return _parse(Seq2SeqConfig, {"model": data}, ("model",), overrides or {}, source)
+def parse_model(data: Table | str, overrides: Mapping[str, Any] | None = None, source: str = "the model") -> Shape:
+    """The model that a `[model]` section or a preset's name spells, of whatever shape (a pair where it does not say);
+    overrides and faults say `model.` as in recipes."""
+    kind = data.get("kind", "seq2seq") if isinstance(data, Mapping) and "preset" not in data else None
+    if isinstance(data, str | Mapping) and kind is None:
+        name = data if isinstance(data, str) else data["preset"]
+        kind = PRESETS[name]["kind"] if isinstance(name, str) and name in PRESETS else "seq2seq"
+    if kind not in SHAPES:
+        raise ConfigError([Fault(("model", "kind"), kind, f"no such kind; {nearest(kind, SHAPES)}")], source)
+    return _parse(SHAPES[kind], {"model": data}, ("model",), overrides or {}, source)
 
 
 def _parse(cls: type[C], data: Table, where: Where, overrides: Mapping[str, Any], source: str) -> C:
@@ -159,7 +167,8 @@ def _as_written(data: Table, overrides: Mapping[str, Any]) -> tuple[Table, list[
             faults.append(Fault(where, name, f"no such preset; {nearest(name, PRESETS)}"))
             name = "transformer-base"  # stands in, so that what else is wrong is found as well
         # Spelling copies every table, so that those which a preset uses twice can be changed one by one.
-        data["model"] = _spelt([Seq2SeqConfig], _merge([Seq2SeqConfig], preset(name), data["model"]))
+        shapes = list(SHAPES.values())
+        data["model"] = _spelt(shapes, _merge(shapes, preset(name), data["model"]))
     faults += [fault for path, value in overrides.items() if (fault := _set(data, path, value))]
     return data, faults
 
@@ -215,6 +224,8 @@ def _plain(written: Table) -> tuple[Table, Origins, list[Fault]]:
             layers += [_merge([LayerConfig], default, entry)] * repeat
             origin += [index] * repeat
         stack["layers"], origins[where] = layers, origin
+    if isinstance(plain.get("model"), dict):
+        plain["model"].setdefault("kind", "seq2seq")
     for section, field in Recipe.model_fields.items():
         for cls in variants(field.annotation):
             for name, part in cls.model_fields.items():
@@ -249,6 +260,7 @@ def _known(tree: Any, rest: Where) -> int:
 # ---- paths ----
 
 PATHS = ("source", "target", "path", "target_path", "valid", "valid_source", "valid_target", "test", "store")
+PATHS += ("text", "second", "labels", "valid_text", "valid_second", "valid_labels")
 """The keys of [data], its corpora and [tokenizer] that name files or folders."""
 
 
@@ -328,7 +340,7 @@ def dump_toml(recipe: Recipe) -> str:
         del data["data"]["holdout_share"], data["data"]["holdout_most"]  # not used
     for where in STACKS:
         stack = _look(data, where)
-        if "layers" in stack:
+        if stack is not None and "layers" in stack:
             layers = stack.pop("layers")
             shared = {
                 key: value for key, value in layers[0].items() if all(layer.get(key) == value for layer in layers)

@@ -15,7 +15,9 @@ from shlex import quote
 from typing import Any
 
 import torch
+from torch import nn
 
+from headway.architecture import Seq2SeqConfig
 from headway.build import build
 from headway.checkpoint import (
     CONFIG,
@@ -28,18 +30,15 @@ from headway.checkpoint import (
     write_files,
     write_json,
 )
-from headway.config import (
-    AlignmentConfig,
-    FileTokenizerConfig,
-    Recipe,
-)
+from headway.config import AlignmentConfig, FileTokenizerConfig, Recipe
 from headway.data.batch import Batch, Loader, Resample
 from headway.data.encode import Encoder
 from headway.data.prepare import Corpus
 from headway.data.store import Row
 from headway.data.tally import Tally
+from headway.data.texts import TextLoader
 from headway.evaluate.metrics import bleu_tokenizer, score_bleu, score_corpus
-from headway.folder import as_json, choose_device, describe, description, say_device
+from headway.folder import as_json, as_model, choose_device, describe, description, say_device
 from headway.generate.align import choose_head, copied
 from headway.generate.decode import score_ids, translate_ids
 from headway.generate.lines import Counts, translate_lines
@@ -57,9 +56,11 @@ from headway.recipe import (
 )
 from headway.text.codes import plain
 from headway.text.tokenizer import TokenizerPair
+from headway.text_training import TextData, TextValidation, load_body
 from headway.train import loop
 from headway.train.log import reporter
 from headway.train.lora import apply_lora, merged
+from headway.train.objective import Loss, build_loss
 from headway.train.plan import Estimate, adaptation_for, measure, recipe_for
 from headway.train.state import ESTIMATE, RECIPE, RUN, STORE, check_free, differences, open_run, read_facts
 
@@ -112,7 +113,8 @@ def train(
     loop.refuse(chosen.train, where, validated=True)
     store = Path(chosen.data.store) if chosen.data.store else folder / STORE
     check_writable(store)
-    data = Corpus(chosen.data, store)
+    of_texts = chosen.objective.kind != "translate"
+    data = TextData(chosen) if of_texts else Corpus(chosen.data, store)
     if resume:
         refuse_other_data(folder, data)
     with nothing_left(store):
@@ -123,18 +125,11 @@ def train(
         torch.manual_seed(chosen.train.seed)
         model = build(chosen.model, tokenizers.sizes)
         if init is not None and not resume:
-            load_weights(model, init)
-        validation = Validation(data, tokenizers, chosen)
-        examples, left_out = data.examples(tokenizers, chosen.data.max_len)
-        for told in left_out:
-            log.warning("%s", told)
-        loader = Loader(
-            examples,
-            chosen.train.batch_tokens,
-            chosen.train.seed,
-            weights=data.weights(examples),
-            resample=resampler(tokenizers, chosen.data.max_len),
-        )
+            start_from(model, init, chosen)
+        if isinstance(data, TextData):
+            validation, loader = TextValidation(data, tokenizers, chosen), data.loader(tokenizers, chosen)
+        else:
+            validation, loader = Validation(data, tokenizers, chosen), pair_loader(data, tokenizers, chosen)
 
     # From here on there is a run: whatever could be wrong with the call has been found.
     with open_run(folder, resume=resume, force=force, device=where, threads=threads) as run:
@@ -144,33 +139,37 @@ def train(
         if init is not None or not begun:
             run.pin({"init": str(init) if init is not None else None})
         if init is not None and resume and not begun:
-            load_weights(model, init)
+            start_from(model, init, chosen)
         if not resume:
             begin_run(folder, chosen, tokenizers)
-        if chosen.data.store is None:
+        if chosen.data.store is None and isinstance(data, Corpus):
             data.forget_others()
         hashes = [sha256((folder / name).read_bytes()).hexdigest() for name in tokenizers.files()]
         run.pin({"recipe": pinned(chosen), "tokenizer": hashes[0] if len(hashes) == 1 else hashes})
         log.info(
-            "%s pairs to train on, %s to validate; vocabulary %s; %s parameters; %.1f %% padding; %s updates",
-            f"{len(examples):,}",
-            f"{len(data.valid):,}",
+            "%s %s to train on, %s to validate; vocabulary %s; %s parameters; %.1f %% padding; %s updates",
+            f"{len(loader):,}",
+            "rows of texts" if of_texts else "pairs",
+            f"{len(validation):,}",
             " and ".join(f"{tokenizer.vocab_size:,}" for tokenizer in dict.fromkeys(tokenizers)),
             f"{sum(parameter.numel() for parameter in model.parameters()):,}",
             100 * loader.padding,
             f"{chosen.train.steps:,}",
         )
         if chosen.train.lora is not None:
+            assert isinstance(model, Seq2Seq), "check keeps LoRA to pairs"
             apply_lora(model, chosen.train.lora, chosen.train.seed)
             learning = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
             log.info("LoRA of rank %d: %s parameters learn", chosen.train.lora.rank, f"{learning:,}")
         model.to(where)
-        log.info("%s", estimated(folder, model, loader, chosen, where).words())
+        loss = build_loss(chosen.model, chosen.train)
+        log.info("%s", estimated(folder, model, loader, chosen, loss, where).words())
         loop.train(
             model,
             loader,
             chosen.train,
             run,
+            loss=loss,
             validate=validation,
             device=where,
             progress=reporter(quiet),
@@ -180,14 +179,51 @@ def train(
         if chosen.train.lora is not None:
             plain_tensors, model = merged(module_tensors(model)), build(chosen.model, tokenizers.sizes).to(where)
             load_tensors(model, plain_tensors)
-        made = description(chosen)._replace(alignment=validation.alignment(model.eval()))
+        made = description(chosen)
+        if isinstance(validation, Validation):
+            assert isinstance(model, Seq2Seq)
+            made = made._replace(alignment=validation.alignment(model.eval()))
         save_model(folder, model, as_json(made), tokenizers)
 
     scores: dict[str, Any] = {"run": str(folder), "steps": chosen.train.steps}
+    if isinstance(validation, TextValidation):
+        return scores | validation(model.eval(), chosen.train.steps) | next_step(chosen, folder)
     apply_batch_invariance(model)
-    scores |= validation.scores(Model(model, tokenizers, *made))
+    found = as_model(model, tokenizers, made)
+    assert isinstance(found, Model)
+    scores |= validation.scores(found)
     log.info("next: %s translate %s FILE", this_command(), quote(str(folder)))
     return scores
+
+
+def next_step(recipe: Recipe, folder: Path) -> dict[str, Any]:
+    """Says what the model can be used for; nothing to add to the scores."""
+    does = {"lm": "generate %s PROMPT", "encoder": "embed %s FILE -o vectors.npy"}.get(recipe.model.kind)
+    command = does or "train RECIPE --init %s"
+    log.info("next: %s %s", this_command(), command % quote(str(folder)))
+    return {}
+
+
+def start_from(model: nn.Module, init: str | Path, recipe: Recipe) -> None:
+    """The weights of another model; an encoder's head may be another."""
+    if recipe.model.kind != "encoder":
+        load_weights(model, init)
+    elif fresh := load_body(model, init):
+        log.info("%s: has no such head; new: %s", init, ", ".join(fresh))
+
+
+def pair_loader(data: Corpus, tokenizers: TokenizerPair, recipe: Recipe) -> Loader:
+    """Batches of the training pairs; says what was left out."""
+    examples, left_out = data.examples(tokenizers, recipe.data.max_len)
+    for told in left_out:
+        log.warning("%s", told)
+    return Loader(
+        examples,
+        recipe.train.batch_tokens,
+        recipe.train.seed,
+        weights=data.weights(examples),
+        resample=resampler(tokenizers, recipe.data.max_len),
+    )
 
 
 def this_command() -> str:
@@ -197,7 +233,7 @@ def this_command() -> str:
     return "headway" if shutil.which("headway") or not beside.exists() else quote(str(beside))
 
 
-def refuse_other_data(folder: Path, data: Corpus) -> None:
+def refuse_other_data(folder: Path, data: Corpus | TextData) -> None:
     """Before it is encoded anew, since that may take long: data other than what the run began with."""
     known = read_facts(folder).get("data", data.fingerprint)
     if changed := differences(known, data.fingerprint):
@@ -227,10 +263,13 @@ def resampler(tokenizers: TokenizerPair, max_len: int) -> Resample | None:
     return resample if any(tokenizer.noise for tokenizer in tokenizers) else None
 
 
-def described(batch: Batch, data: Corpus, tokenizers: TokenizerPair) -> list[list[str]]:
-    """Where the pairs of a batch stand, and their texts, for a person."""
+def described(batch: Batch, data: Corpus | TextData, tokenizers: TokenizerPair) -> list[list[str]]:
+    """Where the pairs of a batch stand, and their texts, for a person; of texts, what was read."""
+    if isinstance(data, TextData):
+        rows = batch.inputs["tokens" if "tokens" in batch.inputs else "source"].tolist()
+        return [[f"row {number}", tokenizers.target.decode(row)] for number, row in zip(batch.ids, rows, strict=False)]
     places = [data.parts[part].place(number) for part, number in zip(batch.parts, batch.ids, strict=True)]
-    sides = zip(tokenizers, (batch.source.tolist(), batch.target_out.tolist()), strict=True)
+    sides = zip(tokenizers, (batch.inputs["source"].tolist(), batch.targets.tolist()), strict=True)
     return [list(row) for row in zip(places, *[map(tokenizer.decode, rows) for tokenizer, rows in sides], strict=True)]
 
 
@@ -279,6 +318,8 @@ def given_recipe(
     if recipe is None:
         if source and target and init is not None:
             known = describe(Path(init))
+            if not isinstance(known.model, Seq2SeqConfig):
+                raise ValueError(f"{init}: is no model of pairs, and two files are pairs; name one that translates")
             return adaptation_for(Path(source), Path(target), changes, known.model, known.languages, known.input)
         if source and target:
             return recipe_for(Path(source), Path(target), changes)
@@ -335,6 +376,7 @@ class Validation:
     search on the first of them, without."""
 
     def __init__(self, data: Corpus, tokenizers: TokenizerPair, recipe: Recipe) -> None:
+        assert isinstance(recipe.model, Seq2SeqConfig), "check keeps pairs to models of pairs"
         self.data, self.tokenizers, self.recipe, tally = data, tokenizers, recipe, deepcopy(data.valid_tally)
         self.longest = longest_source(recipe.model, recipe.search, recipe.data.max_len)
         self.pairs = [(plain(pair.source), plain(pair.target)) for pair in data.valid]
@@ -349,6 +391,9 @@ class Validation:
             raise ValueError(f"{files}: {told}\nName other files{remedy}")
         for told in words:
             log.warning("validation loss: %s", told)
+
+    def __len__(self) -> int:
+        return len(self.pairs)
 
     def __call__(self, model: Any, step: int) -> dict[str, float]:
         logprobs = [value for line in score_ids(model, self.encoded) for value in line]
@@ -404,7 +449,9 @@ class Validation:
         return asdict(score_corpus(translated, [target for _, target in pairs], language=model.languages.target))
 
 
-def estimated(folder: Path, model: Seq2Seq, loader: Loader, recipe: Recipe, device: torch.device) -> Estimate:
+def estimated(
+    folder: Path, model: nn.Module, loader: Loader | TextLoader, recipe: Recipe, loss: Loss, device: torch.device
+) -> Estimate:
     """What was measured before step 1; on resume, what was written down then."""
     path = folder / ESTIMATE
     if (folder / "checkpoints").exists() and path.exists():
@@ -413,7 +460,7 @@ def estimated(folder: Path, model: Seq2Seq, loader: Loader, recipe: Recipe, devi
         except (ValueError, TypeError):  # it only tells a person something: measure again
             log.warning("%s: is damaged; measuring again", path)
     batches: list[Batch] = [batch for _, _, batch in islice(loader.start(), 3)]
-    found = measure(model, batches, recipe.train, device)
+    found = measure(model, batches, recipe.train, loss, device)
     write_files(folder, {path.name: lambda file: write_json(file, asdict(found))})
     return found
 

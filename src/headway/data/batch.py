@@ -20,28 +20,36 @@ POOL = 1_000_000
 
 @dataclass(frozen=True)
 class Batch:
-    """Pairs as a model takes them, padded on the right with PAD.
+    """What a model reads at once, padded on the right with PAD, and what it is asked.
 
-    source = x + [EOS], target_in = [BOS] + y, target_out = y + [EOS].
-    source: (B, S) int64; target_in, target_out: (B, T) int64; ids: the pairs' line numbers in the corpus, from 1;
-    parts: which part of the corpora each is of; num_tokens: those of target_out that are not PAD, which the loss is
-    divided by.
+    inputs: arguments of the model by name; targets: what is asked, PAD (of classes -100) where nothing is; ids: line
+    numbers in the corpus, from 1; parts: which part of the corpora each row is of; num_tokens: how much is asked, which
+    the loss is divided by; num_filled of num_places hold a token.
     """
 
-    source: Tensor
-    target_in: Tensor
-    target_out: Tensor
+    inputs: dict[str, Tensor]
+    targets: Tensor
     ids: list[int]
     parts: list[int]
     num_tokens: int
+    num_filled: int
+    num_places: int
+
+    def as_lists(self) -> dict[str, list]:
+        """Its numbers, to be written down."""
+        return {name: value.tolist() for name, value in (*self.inputs.items(), ("targets", self.targets))}
 
 
 def collate(rows: Sequence[Row]) -> Batch:
-    """Pairs of token ids (without control tokens) as one Batch."""
+    """Pairs of token ids (without control tokens) as one Batch: source = x + [EOS] (B, S), target = [BOS] + y (B, T),
+    targets = y + [EOS] (B, T), int64."""
     source = padded([[*row.source, EOS] for row in rows])
-    target_in, target_out = padded([[BOS, *row.target] for row in rows]), padded([[*row.target, EOS] for row in rows])
+    target, targets = padded([[BOS, *row.target] for row in rows]), padded([[*row.target, EOS] for row in rows])
     ids, parts = [row.number for row in rows], [row.part for row in rows]
-    return Batch(source, target_in, target_out, ids, parts, sum(len(row.target) + 1 for row in rows))
+    num_tokens = sum(len(row.target) + 1 for row in rows)
+    num_filled = sum(len(row.source) + 1 for row in rows) + num_tokens
+    inputs = {"source": source, "target": target}
+    return Batch(inputs, targets, ids, parts, num_tokens, num_filled, source.numel() + targets.numel())
 
 
 def padded(rows: Sequence[Sequence[int]]) -> Tensor:
@@ -211,6 +219,9 @@ class Loader:
         self._planned: tuple[int, list[np.ndarray]] | None = None  # of a large corpus, a plan takes seconds
         self._counted: tuple[int, list[np.ndarray]] | None = None
         self.padding = padding_share(self.plan(0), *self._lengths)
+
+    def __len__(self) -> int:
+        return len(self.examples)
 
     def plan(self, epoch: int) -> list[np.ndarray]:
         """The batches of an epoch, as indices of examples."""

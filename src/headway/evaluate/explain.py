@@ -309,8 +309,9 @@ SIDES: dict[Kind, tuple[str, str]] = {
 def parts(model: Model) -> list[tuple[Kind, int, str, str]]:
     """Kind, number, mixer and name in a trace of all that may have weights."""
     encoder, decoder = model.config.encoder, model.config.decoder
-    own = [decoder.kind] if decoder.kind == "rnnsearch" else [layer.mixer.kind for layer in decoder.layers]
-    cross = [decoder.kind if decoder.kind == "rnnsearch" else "attention"] * len(own)
+    stacked = decoder.kind == "stack"  # the others are recurrences, with one attention at most
+    own = [layer.mixer.kind for layer in decoder.layers] if stacked else [decoder.kind]
+    cross = ["attention"] * len(own) if stacked else [decoder.kind]
     every: dict[Kind, tuple[str, list[str]]] = {
         "encoder": ("encoder.layers.{}.mixer", [layer.mixer.kind for layer in encoder.layers]),
         "decoder": ("decoder.layers.{}.mixer", own),

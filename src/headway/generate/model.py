@@ -7,13 +7,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, overload
 
+import numpy as np
+
+from headway.architecture import Seq2SeqConfig
 from headway.check import check_search
-from headway.config import SOURCE_ALONE, AlignmentConfig, InputConfig, LanguagesConfig, SearchConfig, Seq2SeqConfig
+from headway.config import SOURCE_ALONE, AlignmentConfig, InputConfig, LanguagesConfig, SearchConfig
 from headway.data.memory import Memory
 from headway.generate.align import Head
 from headway.generate.decode import score_ids
 from headway.generate.lines import Counts, Result, translate_lines
 from headway.generate.parts import Terms, Translator
+from headway.generate.text_models import embed_pair, one_or_all
 from headway.models.seq2seq import Seq2Seq
 from headway.strict import ConfigError, validate
 from headway.text.context import preceding
@@ -143,6 +147,11 @@ class Model:
             tags=self.tag_ids(tags),
             input=self.input,
         )
+
+    def embed(self, texts: str | Sequence[str]) -> np.ndarray:
+        """A vector for each text, the mean of what the encoder makes of its tokens: (N, D) float32. Raises ValueError
+        for a text of more tokens than the model was trained to read."""
+        return embed_pair(self.module, self.tokenizers.source, one_or_all(texts), self.input.max_len)
 
     def _stream(self, lines: Iterable[str], translator: Translator, lines_at_once: int) -> Iterator[list[Result]]:
         counts, before = Counts(), deque[str](maxlen=self.input.context)

@@ -14,32 +14,15 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from headway.models.state import State, Step
-from headway.nn.attend import ROUND
-from headway.nn.embed import Embed
+from headway.models.state import PAD as PAD
+from headway.models.state import State, Step, next_positions, padded, positions_of
+from headway.nn.embed import Embed, Unembed
 from headway.nn.mask import Causal, Full
-from headway.nn.recurrent import RNNSearchDecoder
+from headway.nn.recurrent_decoder import RecurrentDecoder
 from headway.nn.stack import Stack
 from headway.nn.trace import Trace
 
-PAD = 0
-"""The id that fills a batch's rows up; it is never a token of a text (`headway.text.tokenizer`)."""
-
-
-def positions_of(tokens: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
-    """0, 1, 2 ... over the tokens of each row, -1 over its padding, on whichever side that stands."""
-    real = tokens != PAD
-    return torch.where(real, real.cumsum(1) - 1, -1)
-
-
-def padded(rows: Sequence[Sequence[int]], device: torch.device) -> Int[Tensor, "B T"]:
-    """Rows as one tensor, filled with PAD on the right up to a multiple of 16."""
-    longest = max(len(row) for row in rows)
-    size = longest + (-longest % ROUND)
-    return torch.tensor([[*row, *[PAD] * (size - len(row))] for row in rows], device=device)
-
-
-Decoder = Stack | RNNSearchDecoder
+Decoder = Stack | RecurrentDecoder
 """What a pair's decoder may be: a call for training, `start` and the same call with caches for decoding."""
 
 
@@ -47,9 +30,20 @@ class Seq2Seq(nn.Module):
     """Source tokens and shifted target tokens in, logits of the next target token out."""
 
     def __init__(
-        self, source_embed: Embed, target_embed: Embed, encoder: Stack, decoder: Decoder, unembed: nn.Linear
+        self,
+        source_embed: Embed,
+        target_embed: Embed,
+        encoder: Stack,
+        decoder: Decoder,
+        unembed: Unembed,
+        *,
+        project: nn.Linear | None = None,
+        reverse_source: bool = False,
     ) -> None:
+        """project: from the stream's width to the table's, where they differ. reverse_source: the encoder reads the
+        last word first (Sutskever et al. 2014)."""
         super().__init__()
+        self.project, self.reverse_source = project, reverse_source
         self.source_embed, self.target_embed = source_embed, target_embed
         self.encoder, self.decoder, self.unembed = encoder, decoder, unembed
 
@@ -75,7 +69,7 @@ class Seq2Seq(nn.Module):
         """What `forward` unembeds: training takes it, as the loss unembeds for itself (`headway.train.loss`)."""
         context, context_positions = self.encode(source, trace)
         positions = positions_of(target)
-        return self.decoder(
+        hidden = self.decoder(
             self.target_embed(target, positions),
             mask=Causal(),
             positions=positions,
@@ -83,14 +77,24 @@ class Seq2Seq(nn.Module):
             context_positions=context_positions,
             trace=trace.at("decoder") if trace else None,
         )
+        return hidden if self.project is None else self.project(hidden)
 
     def encode(self, source: Int[Tensor, "B S"], trace: Trace | None = None) -> tuple[Tensor, Tensor]:
-        """(B, S, D), and the positions (B, S) that say where it holds tokens."""
+        """(B, S, D), and the positions (B, S) that say where it holds tokens, in the order in which it was read."""
         positions = positions_of(source)
-        x = self.source_embed(source, positions)
-        return self.encoder(
-            x, mask=Full(), positions=positions, trace=trace.at("encoder") if trace else None
-        ), positions
+        if self.reverse_source:
+            last = positions.amax(1, keepdim=True)
+            positions = torch.where(positions >= 0, last - positions, -1)
+            order = torch.where(positions >= 0, positions, positions.shape[1]).argsort(dim=1, stable=True)
+        else:
+            order = None
+        read, at = (source, positions) if order is None else (source.gather(1, order), positions.gather(1, order))
+        x = self.encoder(
+            self.source_embed(read, at), mask=Full(), positions=at, trace=trace.at("encoder") if trace else None
+        )
+        if order is not None:  # back to where the words stand
+            x = torch.zeros_like(x).scatter(1, order[..., None].expand_as(x), x)
+        return x, positions
 
     def start(self, sources: Sequence[Sequence[int]]) -> State:
         """Encode each source once; one row per source, ready for the start token."""
@@ -106,10 +110,7 @@ class Seq2Seq(nn.Module):
         trace: Trace | None = None,
     ) -> Step:
         """Read tokens; see `headway.models.state`."""
-        offsets = torch.arange(tokens.shape[1], device=tokens.device)
-        positions = state.lengths[:, None] + offsets
-        if counts is not None:
-            positions = torch.where(offsets < counts[:, None], positions, -1)
+        positions = next_positions(state, tokens, counts)
         hidden = self.decoder(
             self.target_embed(tokens, positions),
             mask=Causal(),
@@ -117,6 +118,7 @@ class Seq2Seq(nn.Module):
             caches=state.layers,
             trace=trace.at("decoder") if trace else None,
         )
+        hidden = hidden if self.project is None else self.project(hidden)
         state.lengths = state.lengths + (tokens.shape[1] if counts is None else counts)
         return Step(self.unembed(hidden), hidden)
 

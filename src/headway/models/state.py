@@ -17,8 +17,25 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from headway.nn.attend import ROUND
 from headway.nn.block import LayerCache
 from headway.nn.cache import nbytes
+
+PAD = 0
+"""The id that fills a batch's rows up; it is never a token of a text (`headway.text.tokenizer`)."""
+
+
+def positions_of(tokens: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
+    """0, 1, 2 ... over the tokens of each row, -1 over its padding, on whichever side that stands."""
+    real = tokens != PAD
+    return torch.where(real, real.cumsum(1) - 1, -1)
+
+
+def padded(rows: Sequence[Sequence[int]], device: torch.device) -> Int[Tensor, "B T"]:
+    """Rows as one tensor, filled with PAD on the right up to a multiple of 16."""
+    longest = max(len(row) for row in rows)
+    size = longest + (-longest % ROUND)
+    return torch.tensor([[*row, *[PAD] * (size - len(row))] for row in rows], device=device)
 
 
 @dataclass(frozen=True)
@@ -27,6 +44,13 @@ class Step:
 
     logits: Float[Tensor, "B T V"]
     hidden: Float[Tensor, "B T D"]
+
+
+def next_positions(state: State, tokens: Int[Tensor, "B T"], counts: Int[Tensor, " B"] | None) -> Int[Tensor, "B T"]:
+    """Where the tokens of a step stand: behind what was read, -1 beyond a row's count."""
+    offsets = torch.arange(tokens.shape[1], device=tokens.device)
+    positions = state.lengths[:, None] + offsets
+    return positions if counts is None else torch.where(offsets < counts[:, None], positions, -1)
 
 
 class State:
@@ -94,7 +118,7 @@ class State:
 
     def load(self, parts: Mapping[str, Tensor]) -> State:
         """Into a fresh state of one row (from `start`, which knows the source): go on where `save` stood."""
-        assert self.lengths.tolist() == [0], "load into a fresh state of one row"
+        assert self.rows == 1, "load into a fresh state of one row"
         for i, layer in enumerate(self.layers):
             prefix = f"layers.{i}."
             layer.mixer.load({n.removeprefix(prefix): x for n, x in parts.items() if n.startswith(prefix)})

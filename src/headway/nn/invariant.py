@@ -21,6 +21,8 @@ from torch import Tensor, nn
 from headway.nn.attend import attend_rounded
 from headway.nn.attention import Attention
 from headway.nn.elementwise import Elementwise
+from headway.nn.embed import Unembed
+from headway.nn.latent import LatentAttention
 
 ROWS = 4
 ONEDNN = torch.backends.mkldnn.is_available()
@@ -37,7 +39,11 @@ class RoundedLinear(nn.Linear):
             out = torch.ops.mkldnn._linear_pointwise(flat_rounded, self.weight, self.bias, "none", [], "")
         else:
             out = F.linear(flat_rounded, self.weight, self.bias)
-        return out[: flat.shape[0]].reshape(*input.shape[:-1], -1)
+        return out[: flat.shape[0]].reshape(*input.shape[:-1], self.out_features)
+
+
+class RoundedUnembed(Unembed, RoundedLinear):
+    """`Unembed` whose product is a `RoundedLinear`'s."""
 
 
 def apply_batch_invariance(model: nn.Module) -> nn.Module:
@@ -45,7 +51,9 @@ def apply_batch_invariance(model: nn.Module) -> nn.Module:
     for part in model.modules():
         if type(part) is nn.Linear:
             part.__class__ = RoundedLinear
-        elif isinstance(part, Attention):
+        elif type(part) is Unembed:
+            part.__class__ = RoundedUnembed
+        elif isinstance(part, Attention | LatentAttention):
             part.attend = attend_rounded
         elif isinstance(part, Elementwise):
             part.whole = True

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Int
 from torch import Tensor
 
@@ -54,6 +56,48 @@ class Window(Mask):
 
     def allows(self, q: Int[Tensor, "B T"], k: Int[Tensor, "B S"]) -> Bool[Tensor, "B T S"]:
         return ((q[:, :, None] - k[:, None, :]).abs() < self.size) & (k >= 0)[:, None, :]
+
+
+@dataclass(frozen=True, eq=False)
+class Prefix(Mask):
+    """The first `lengths` (B,) tokens of each row see each other both ways, and the rest what came before (Liu et al.
+    2018; Raffel et al. 2020, figure 4)."""
+
+    lengths: Int[Tensor, " B"]
+
+    def allows(self, q: Int[Tensor, "B T"], k: Int[Tensor, "B S"]) -> Bool[Tensor, "B T S"]:
+        inside = (k < self.lengths[:, None])[:, None, :] & (q < self.lengths[:, None])[:, :, None]
+        return (inside | (k[:, None, :] <= q[:, :, None])) & (k >= 0)[:, None, :]
+
+
+@dataclass(frozen=True, eq=False)
+class Document(Mask):
+    """A token sees those of its own text only; documents (B, T): which text each SLOT is of, in rows that hold several
+    (so it is for a row that looks at itself). Slots beyond the table see nothing and are not seen."""
+
+    documents: Int[Tensor, "B N"]
+
+    def allows(self, q: Int[Tensor, "B T"], k: Int[Tensor, "B S"]) -> Bool[Tensor, "B T S"]:
+        size = max(q.shape[1], k.shape[1])
+        assert size >= self.documents.shape[1], "a part of a packed row cannot be told from the whole"
+        of = F.pad(self.documents, (0, size - self.documents.shape[1]), value=-1)
+        own, other = of[:, : q.shape[1], None], of[:, None, : k.shape[1]]
+        return (own == other) & (other >= 0) & (k >= 0)[:, None, :]
+
+
+@dataclass(frozen=True, eq=False)
+class Permutation(Mask):
+    """Tokens are predicted in an order of their own (Yang et al. 2019, XLNet): rank (B, N) says when each POSITION's
+    turn is. A token sees those of lower rank, and with `itself` (the content stream) itself."""
+
+    rank: Int[Tensor, "B N"]
+    itself: bool
+
+    def allows(self, q: Int[Tensor, "B T"], k: Int[Tensor, "B S"]) -> Bool[Tensor, "B T S"]:
+        mine, theirs = (self.rank.gather(1, at.clamp(min=0)) for at in (q, k))
+        before = theirs[:, None, :] < mine[:, :, None]
+        same = (k[:, None, :] == q[:, :, None]) if self.itself else torch.zeros_like(before)
+        return (before | same) & (k >= 0)[:, None, :]
 
 
 @dataclass(frozen=True)

@@ -1,24 +1,26 @@
-"""Recurrences: LSTM and GRU layers (mixers), and the attentional recurrent decoder of RNNsearch (a decoder, not a
-mixer).
+"""Recurrences as mixers: Elman, LSTM and GRU layers. Recurrent decoders are in `headway.nn.recurrent_decoder`.
 
-LSTM: Hochreiter and Schmidhuber 1997 with forget gate; GRU: Cho et al. 2014, with the reset gate after the matrix
-product as in `torch.nn.GRU`.
-The twins of both are torch's own modules, in `tests/test_nn.py`.
+Elman 1990: h' = tanh(W x + U h + b); LSTM: Hochreiter and Schmidhuber 1997 with forget gate; GRU: Cho et al. 2014, with
+the reset gate after the matrix product as in `torch.nn.GRU`.
+The twins are torch's own modules, in `tests/test_nn.py` and `tests/test_recurrent.py`.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from headway.nn.block import LayerCache
 from headway.nn.cache import Cache, RecurrentCache, SourceCache, where_rows
-from headway.nn.dropout import Dropout
 from headway.nn.elementwise import Elementwise
 from headway.nn.mask import Causal, Full, Mask
 from headway.nn.mixer import Mixer, Serves
 from headway.nn.trace import Trace
+
+if TYPE_CHECKING:
+    from headway.nn.recurrent_decoder import RNNSearchDecoder as RNNSearchDecoder
 
 State = dict[str, Tensor]
 
@@ -39,6 +41,15 @@ class Cell(nn.Module):
 
     def zero(self, rows: int) -> State:
         return {name: self.hidden.weight.new_zeros(rows, self.dim) for name in self.names}
+
+
+class ElmanCell(Cell):
+    """h' = tanh(W x + b + U h + c)."""
+
+    names, num_gates = ("h",), 1
+
+    def forward(self, x: Float[Tensor, "B G"], state: State) -> State:
+        return {"h": self.tanh(x + self.hidden(state["h"]))}
 
 
 class GRUCell(Cell):
@@ -71,7 +82,7 @@ class Recurrence(Mixer):
     def __init__(self, dim: int, cell: type[Cell], *, bidirectional: bool = False) -> None:
         super().__init__()
         width = dim // 2 if bidirectional else dim
-        self.serves = Serves(masks=frozenset({Full if bidirectional else Causal}), cached=not bidirectional)
+        self.serves = Serves(masks=frozenset({Full} if bidirectional else {Full, Causal}), cached=not bidirectional)
         self.forth = cell(dim, width)
         self.back = cell(dim, width) if bidirectional else None
 
@@ -114,74 +125,10 @@ def _scan(cell: Cell, x: Float[Tensor, "B T D"], valid: Bool[Tensor, "B T"]) -> 
     return torch.stack(out, 1)
 
 
-class RNNSearchDecoder(nn.Module):
-    """RNNsearch (Bahdanau et al. 2015, appendix A) with input feeding (Luong et al. 2015, section 3.3).
+def __getattr__(name: str) -> object:
+    """The decoder's old address; lazy, because its module imports this one."""
+    if name == "RNNSearchDecoder":
+        from headway.nn import recurrent_decoder
 
-        e_ts = v . tanh(W s_{t-1} + U h_s);   c_t = sum_s softmax_s(e_ts) h_s
-        s_t  = GRU([y_{t-1}; a_{t-1}; c_t], s_{t-1});   a_t = maxout(W_o [s_t; y_{t-1}; c_t])
-
-    y is the embedded previous token and h the encoder's output. Attention comes before the step; a_t, the readout, is
-    fed to the next step and
-    is what the unembedding reads. s_0 = tanh(W_i h_1), where h_1 is the first token's encoding (its backward half, as
-    in the paper, is part
-    of it). Training and decoding run the same loop, so there is one form.
-    """
-
-    def __init__(self, dim: int, *, attention_dim: int, input_feeding: bool = True, dropout: float = 0.0) -> None:
-        super().__init__()
-        self.input_feeding = input_feeding
-        self.initial, self.tanh = nn.Linear(dim, dim), Elementwise(torch.tanh)
-        self.query = nn.Linear(dim, attention_dim, bias=False)
-        self.key = nn.Linear(dim, attention_dim)
-        self.energy = nn.Linear(attention_dim, 1, bias=False)
-        self.cell = GRUCell((3 if input_feeding else 2) * dim, dim)
-        self.readout = nn.Linear(3 * dim, 2 * dim)
-        self.dropout = Dropout(dropout)
-
-    def forward(
-        self,
-        x: Float[Tensor, "B T D"],
-        *,
-        mask: Mask,
-        positions: Int[Tensor, "B T"],
-        context: Float[Tensor, "B S D"] | None = None,
-        context_positions: Int[Tensor, "B S"] | None = None,
-        caches: list[LayerCache] | None = None,
-        trace: Trace | None = None,
-    ) -> Float[Tensor, "B T D"]:
-        """See `headway.nn.stack.Stack.forward`, whose signature this is."""
-        assert mask == Causal(), "a recurrent decoder is causal"
-        if caches is None:
-            assert context is not None
-            assert context_positions is not None
-            caches = self.start(context, context_positions)
-        memory, source = caches[0].mixer, caches[0].cross
-        assert isinstance(memory, RecurrentCache)
-        assert source is not None
-        keys, values, seen = (t[source.source_of] for t in (*source.tensors.values(), source.positions))
-        out = []
-        for t in range(x.shape[1]):
-            s, a = memory.state["h"], memory.state["a"]
-            weights = self._look(s, keys, seen)
-            c = torch.einsum("bs,bsd->bd", weights, values)
-            fed = [x[:, t], a, c] if self.input_feeding else [x[:, t], c]
-            new = self.cell(self.cell.input(torch.cat(fed, -1)), {"h": s})["h"]
-            a = self.readout(torch.cat([new, x[:, t], c], -1)).unflatten(-1, (-1, 2)).amax(-1)
-            a = self.dropout(a)
-            memory.advance({"h": new, "a": a}, positions[:, t] >= 0)
-            out.append(a)
-            if trace is not None:
-                trace.at("layers.0").at("cross").record("weights", weights[:, None, None, :])
-        return torch.stack(out, 1)
-
-    def _look(
-        self, s: Float[Tensor, "B D"], keys: Float[Tensor, "B S A"], seen: Int[Tensor, "B S"]
-    ) -> Float[Tensor, "B S"]:
-        energies = self.energy(self.tanh(self.query(s)[:, None] + keys))[..., 0]
-        return energies.masked_fill(seen < 0, torch.finfo(energies.dtype).min).softmax(-1)
-
-    def start(self, context: Float[Tensor, "U S D"], context_positions: Int[Tensor, "U S"]) -> list[LayerCache]:
-        """The memory before the first token: one row per source."""
-        first = context[torch.arange(context.shape[0]), (context_positions == 0).int().argmax(1)]
-        memory = RecurrentCache({"h": self.tanh(self.initial(first)), "a": torch.zeros_like(first)})
-        return [LayerCache(memory, SourceCache({"key": self.key(context), "value": context}, context_positions))]
+        return recurrent_decoder.RNNSearchDecoder
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,7 +1,13 @@
-"""How a sublayer joins the stream. Post: norm(x + f(x)) (Vaswani et al. 2017, section 3.1). Pre: x + f(norm(x))
-(Xiong et al. 2020).
+"""How a sublayer joins the stream.
 
-Dropout falls on the sublayer's output (the paper's section 5.4).
+    Post      norm(x + f(x))            Vaswani et al. 2017, section 3.1
+    Pre       x + f(norm(x))            Xiong et al. 2020
+    Sandwich  x + norm(f(norm(x)))      Ding et al. 2021 (CogView); Gemma 2
+    DeepNorm  norm(alpha x + f(x))      Wang et al. 2022
+    Plain     f(x)
+
+Dropout falls on what is added to the stream (Vaswani et al. 2017, section 5.4). Layers whose sublayers stand side by
+side are `headway.nn.block.ParallelBlock`.
 """
 
 from __future__ import annotations
@@ -36,6 +42,41 @@ class Pre(nn.Module):
 
     def forward(self, x: Float[Tensor, "B T D"], f: Sublayer) -> Float[Tensor, "B T D"]:
         return x + self.dropout(f(self.norm(x)))
+
+
+class Sandwich(nn.Module):
+    """x + dropout(norm_out(f(norm(x)))); a stack of these ends with a norm of its own."""
+
+    def __init__(self, norm: nn.Module, norm_out: nn.Module, dropout: float) -> None:
+        super().__init__()
+        self.norm, self.norm_out, self.dropout = norm, norm_out, Dropout(dropout)
+
+    def forward(self, x: Float[Tensor, "B T D"], f: Sublayer) -> Float[Tensor, "B T D"]:
+        return x + self.dropout(self.norm_out(f(self.norm(x))))
+
+
+class DeepNorm(nn.Module):
+    """norm(alpha x + dropout(f(x))), alpha by `deepnorm_alpha_beta`. The weights begin smaller as well:
+    `headway.nn.init.scale_for_deepnorm`."""
+
+    def __init__(self, norm: nn.Module, dropout: float, alpha: float) -> None:
+        super().__init__()
+        self.norm, self.dropout, self.alpha = norm, Dropout(dropout), alpha
+
+    def forward(self, x: Float[Tensor, "B T D"], f: Sublayer) -> Float[Tensor, "B T D"]:
+        return self.norm(self.alpha * x + self.dropout(f(x)))
+
+
+def deepnorm_alpha_beta(encoder_layers: int, decoder_layers: int) -> tuple[tuple[float, float], tuple[float, float]]:
+    """(alpha, beta) of the encoder and of the decoder (Wang et al. 2022, figure 2), by how many layers each has; where
+    one has none, both are those of the other."""
+    n, m = encoder_layers, decoder_layers
+    assert n + m > 0, "a model has layers"
+    if n and m:
+        depth = (n**4 * m) ** (1 / 16)
+        return (0.81 * depth, 0.87 / depth), ((3 * m) ** (1 / 4), (12 * m) ** (-1 / 4))
+    alone = (2 * (n + m)) ** (1 / 4), (8 * (n + m)) ** (-1 / 4)
+    return alone, alone
 
 
 class Plain(nn.Module):

@@ -21,13 +21,12 @@ from headway.checkpoint import load_tensors, write_files, write_json
 from headway.config import TrainConfig
 from headway.train.average import average
 from headway.train.log import Reporter, Row, RunLog
-from headway.train.loss import PAD, TokenLoss, token_loss
+from headway.train.objective import Loss
 from headway.train.optim import build_optimizer, build_schedule
 from headway.train.state import RunFolder, StopSignals, TrainState, best_of, seed_of
 
 if TYPE_CHECKING:
     from headway.data.batch import Batch
-    from headway.models.seq2seq import Seq2Seq
 
 
 class Loader(Protocol):
@@ -45,11 +44,12 @@ class Interrupted(KeyboardInterrupt):
 
 
 def train(
-    model: Seq2Seq,
+    model: nn.Module,
     loader: Loader,
     config: TrainConfig,
     run: RunFolder,
     *,
+    loss: Loss,
     validate: Callable[[nn.Module, int], Mapping[str, float]] | None,
     device: torch.device | str,
     progress: Reporter,
@@ -58,6 +58,7 @@ def train(
 ) -> None:
     """Train from the newest checkpoint in `run` (or from step 0) to the end; the model then holds the final weights.
 
+    `loss(model, batch, device)` is `headway.train.objective.build_loss` of the model's config.
     `validate(model, step)` gives scores, "loss" among them; `describe(batch)` gives JSON to show a person (its texts);
     `sample(model)` gives what to keep in samples.jsonl at each validation.
     Raises TrainingError, Interrupted, and ValueError for settings other than those the run began with.
@@ -91,22 +92,23 @@ def train(
                 state.epoch, state.position, batch = next(batches)
                 micro.append(batch)
             tokens = sum(batch.num_tokens for batch in micro)  # of the whole update: what every loss is divided by
-            loss = nll = 0.0
+            total = nll = 0.0
             optimizer.zero_grad()
             for batch in micro:
-                part = batch_loss(model, batch, config, device)
+                with autocast(config, device):
+                    part = loss(model, batch, device)
                 (part.loss / tokens).backward()
-                loss, nll = loss + part.loss.item() / tokens, nll + part.nll.item() / tokens
+                total, nll = total + part.loss.item() / tokens, nll + part.nll.item() / tokens
             grads = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
             norm = get_total_norm(grads)
-            if fault := unsound(loss, norm.item(), state.level, tokens):
+            if fault := unsound(total, norm.item(), state.level, tokens):
                 raise TrainingError(report(fault, state, micro, run, describe))
             if config.clip:
                 clip_grads_with_norm_(model.parameters(), config.clip, norm)
             optimizer.step()
 
-            state.level = loss if state.level is None else 0.98 * state.level + 0.02 * loss
-            row = {"step": state.step, "epoch": state.epoch, "lr": lr, "loss": loss, "nll": nll, "tokens": tokens}
+            state.level = total if state.level is None else 0.98 * state.level + 0.02 * total
+            row = {"step": state.step, "epoch": state.epoch, "lr": lr, "loss": total, "nll": nll, "tokens": tokens}
             row |= {"grad_norm": norm.item(), "padding": padding(micro)}
             seconds = log.write(row)
             progress.step(row | {"tokens_per_second": tokens / max(seconds, 1e-9)}, config.steps)
@@ -128,11 +130,9 @@ def train(
     finish(model, run, kind, num, progress)
 
 
-def batch_loss(model: Seq2Seq, batch: Batch, config: TrainConfig, device: torch.device) -> TokenLoss:
-    """Of a batch, in the type of numbers that the run works in."""
-    with torch.autocast(device.type, torch.bfloat16, enabled=config.dtype == "bfloat16"):
-        hidden = model.hidden(batch.source.to(device), batch.target_in.to(device))
-        return token_loss(hidden, model.unembed.weight, batch.target_out.to(device), config.smoothing)
+def autocast(config: TrainConfig, device: torch.device) -> torch.autocast:
+    """The type of numbers that a run works in."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=config.dtype == "bfloat16")
 
 
 def refuse(config: TrainConfig, device: torch.device, *, validated: bool) -> None:
@@ -154,9 +154,8 @@ def unsound(loss: float, norm: float, level: float | None, tokens: int) -> str |
 
 
 def padding(micro: Sequence[Batch]) -> float:
-    """The share of an update's places, source and target, that hold no token."""
-    places = sum(batch.source.numel() + batch.target_out.numel() for batch in micro)
-    return 1 - sum(int((batch.source != PAD).sum()) + batch.num_tokens for batch in micro) / places
+    """The share of an update's places that hold no token."""
+    return 1 - sum(batch.num_filled for batch in micro) / sum(batch.num_places for batch in micro)
 
 
 def judge(state: TrainState, score: float, patience: int | None) -> None:
@@ -174,9 +173,7 @@ def report(
     """Save the batches of a failed update; say what happened, where, and what helps."""
     name = f"failed-step-{state.step:08d}.json"
     saved = [
-        {"ids": batch.ids, "source": batch.source.tolist(), "target": batch.target_out.tolist()}
-        | ({"text": describe(batch)} if describe else {})
-        for batch in micro
+        {"ids": batch.ids, **batch.as_lists()} | ({"text": describe(batch)} if describe else {}) for batch in micro
     ]
     failure = {"step": state.step, "epoch": state.epoch, "fault": fault, "batches": saved}
     write_files(run.path, {name: lambda path: write_json(path, failure)})

@@ -13,19 +13,19 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch import nn
 
-from headway.config import InputConfig, LanguagesConfig, Recipe, Seq2SeqConfig, TrainConfig, language_named
+from headway.architecture import Seq2SeqConfig
+from headway.config import InputConfig, LanguagesConfig, Recipe, TrainConfig, language_named
 from headway.data.batch import Batch
 from headway.data.corpus import stream_pairs
 from headway.recipe import dump_toml, literal_path, parse_recipe, resolve_paths
-from headway.train.loop import batch_loss
+from headway.train.loop import autocast
+from headway.train.objective import Loss
 from headway.train.optim import build_optimizer
-
-if TYPE_CHECKING:
-    from headway.models.seq2seq import Seq2Seq
 
 log = logging.getLogger("headway")
 
@@ -178,7 +178,9 @@ class Estimate:
         return f"estimate: {time_told} of updates, {self.bytes / 2**30:.1f} GiB of memory; validations come on top"
 
 
-def measure(model: "Seq2Seq", batches: Sequence[Batch], config: TrainConfig, device: torch.device) -> Estimate:
+def measure(
+    model: nn.Module, batches: Sequence[Batch], config: TrainConfig, loss: Loss, device: torch.device
+) -> Estimate:
     """Run updates of a copy of the model, the first of them unmeasured; weights and random numbers stay as they are."""
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         trial = copy.deepcopy(model).train()
@@ -186,8 +188,9 @@ def measure(model: "Seq2Seq", batches: Sequence[Batch], config: TrainConfig, dev
         seconds = []
         for batch in batches:
             begin = time.perf_counter()
-            loss = batch_loss(trial, batch, config, device)
-            (loss.loss / loss.tokens).backward()
+            with autocast(config, device):
+                part = loss(trial, batch, device)
+            (part.loss / max(part.tokens, 1)).backward()
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
             if device.type == "cuda":
