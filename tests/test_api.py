@@ -28,6 +28,7 @@ from headway.recipe import load_recipe
 from headway.text.codes import plain
 from headway.text.segment import fit
 from headway.text.tokenizer import EOS, Tokenizer, TokenizerPair
+from headway.train.objective import build_loss
 from headway.train.plan import measure, plan, recipe_for
 
 SEPARATORS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
@@ -362,7 +363,7 @@ def test_measuring_changes_neither_the_weights_nor_the_random_numbers(toy: Toy) 
     loader = Loader(Examples([pack(row for row in rows if row)]), 500, 1)
     batches = [batch for (_, _, batch), _ in zip(loader.start(), range(2), strict=False)]
     before, weights = torch.get_rng_state(), [parameter.clone() for parameter in module.parameters()]
-    found = measure(module, batches, recipe.train, torch.device("cpu"))
+    found = measure(module, batches, recipe.train, build_loss(recipe.model, recipe.train), torch.device("cpu"))
     assert torch.equal(torch.get_rng_state(), before)
     assert all(map(torch.equal, module.parameters(), weights))
     assert found.seconds_per_step > 0

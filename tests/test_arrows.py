@@ -1,7 +1,7 @@
 """The import arrows of the house, read from the source: who may know whom, and who must not know torch.
 
-architecture, config, check, text -> nn -> models -> build, published, presets, interop -> checkpoint, data -> train | generate
--> evaluate, documents -> folder, text_training, training, api -> serve -> terminal, cli
+architecture, config, check, text -> nn -> models -> build, published, presets, interop -> checkpoint, data
+-> train | generate -> evaluate, documents -> folder, text_training, training, api -> serve -> terminal, cli
 """
 
 import ast

@@ -4,6 +4,7 @@ Counts are those of transformers' classes (5.24, unique parameters), those that 
 (their safetensors), or sums written out here; where a preset leaves out or adds something, the sum says so.
 """
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -341,6 +342,15 @@ def test_every_published_shape_is_counted_here_and_is_a_preset() -> None:
     papers = {"palm-8b", "palm-62b", "palm-540b", "chinchilla-70b"}
     assert set(PUBLISHED) == {*COUNTS, *DEEPSEEK, *papers} == set(VOCABULARIES)
     assert all(PRESETS[name] is model for name, model in PUBLISHED.items())
+
+
+def test_the_page_about_them_tells_their_vocabularies_and_parameters() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "guide" / "published-shapes.md").read_text(encoding="utf-8")
+    cells = [[cell.strip() for cell in line.split("|")] for line in page.splitlines() if line.startswith("| `")]
+    told = {name.strip("`"): (int(size.replace(",", "")), total) for _, name, _, size, total, _ in cells}
+    assert {name: size for name, (size, _) in told.items()} == VOCABULARIES
+    known = COUNTS | {name: published + module for name, (published, _, _, module) in DEEPSEEK.items()}
+    assert {name: told[name][1] for name in known} == {name: f"{total:,}" for name, total in known.items()}
 
 
 EPS = {

@@ -4,6 +4,7 @@ or side by side."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -33,8 +34,10 @@ class Layer(nn.Module):
     cross: Mixer | None
     ffn: FeedForward | None
 
-    def join(self, x: Float[Tensor, "B T D"], mix: Sublayer, look: Sublayer, feed: Sublayer) -> Float[Tensor, "B T D"]:
-        """look, feed: not to be called where there is no `cross`, no `ffn`."""
+    def join(
+        self, x: Float[Tensor, "B T D"], mix: Sublayer, look: Sublayer | None, feed: Sublayer | None
+    ) -> Float[Tensor, "B T D"]:
+        """look, feed: None where there is no `cross`, no `ffn`."""
         raise TypeError(f"{type(self).__name__} is abstract")
 
     def forward(
@@ -49,29 +52,17 @@ class Layer(nn.Module):
         trace: Trace | None = None,
     ) -> Float[Tensor, "B T D"]:
         own, source = (cache.mixer, cache.cross) if cache else (None, None)
-
-        def at(name: str) -> Trace | None:
-            return trace.at(name) if trace else None
-
-        def mix(h: Tensor) -> Tensor:
-            return self.mixer(h, mask=mask, positions=positions, cache=own, trace=at("mixer"))
-
-        def look(h: Tensor) -> Tensor:
-            assert self.cross is not None
-            return self.cross(
-                h,
-                context=context,
-                mask=Full(),
-                positions=positions,
-                context_positions=context_positions,
-                cache=source,
-                trace=at("cross"),
-            )
-
-        def feed(h: Tensor) -> Tensor:
-            assert self.ffn is not None
-            return self.ffn(h, positions=positions, trace=at("ffn"))
-
+        mix = partial(self.mixer, mask=mask, positions=positions, cache=own, trace=trace and trace.at("mixer"))
+        look = self.cross and partial(
+            self.cross,
+            context=context,
+            mask=Full(),
+            positions=positions,
+            context_positions=context_positions,
+            cache=source,
+            trace=trace and trace.at("cross"),
+        )
+        feed = self.ffn and partial(self.ffn, positions=positions, trace=trace and trace.at("ffn"))
         return self.join(x, mix, look, feed)
 
     def new_cache(self, rows: int) -> LayerCache:
@@ -102,7 +93,9 @@ class Block(Layer):
         self.cross, self.join_cross = cross, join_cross
         self.ffn, self.join_ffn = ffn, join_ffn
 
-    def join(self, x: Float[Tensor, "B T D"], mix: Sublayer, look: Sublayer, feed: Sublayer) -> Float[Tensor, "B T D"]:
+    def join(
+        self, x: Float[Tensor, "B T D"], mix: Sublayer, look: Sublayer | None, feed: Sublayer | None
+    ) -> Float[Tensor, "B T D"]:
         x = self.join_mixer(x, mix)
         if self.join_cross is not None:
             x = self.join_cross(x, look)
@@ -122,11 +115,13 @@ class ParallelBlock(Layer):
         self.mixer, self.norm, self.cross, self.ffn = mixer, norm, cross, ffn
         self.dropout = Dropout(dropout)
 
-    def join(self, x: Float[Tensor, "B T D"], mix: Sublayer, look: Sublayer, feed: Sublayer) -> Float[Tensor, "B T D"]:
+    def join(
+        self, x: Float[Tensor, "B T D"], mix: Sublayer, look: Sublayer | None, feed: Sublayer | None
+    ) -> Float[Tensor, "B T D"]:
         n = self.norm(x)
         x = x + self.dropout(mix(n))
-        if self.cross is not None:
+        if look is not None:
             x = x + self.dropout(look(n))
-        if self.ffn is not None:
+        if feed is not None:
             x = x + self.dropout(feed(n))
         return x

@@ -195,6 +195,10 @@ class WindowCache(Cache):
         self._write(parts["k"][None], parts["v"][None], parts["positions"][None])
 
 
+def picked(state: dict[str, Tensor], rows: Int[Tensor, " R"]) -> dict[str, Tensor]:
+    return {name: x[rows] for name, x in state.items()}
+
+
 class RecurrentCache(Cache):
     """A state per row, by name; since a mark, the state after each token is kept as well."""
 
@@ -212,12 +216,9 @@ class RecurrentCache(Cache):
             self.snapshots.append((self.lengths, self.state))
 
     def select(self, rows: Int[Tensor, " R"]) -> None:
-        def pick(state: dict[str, Tensor]) -> dict[str, Tensor]:
-            return {name: x[rows] for name, x in state.items()}
-
-        self.state, self.lengths = pick(self.state), self.lengths[rows]
+        self.state, self.lengths = picked(self.state, rows), self.lengths[rows]
         if self.snapshots is not None:
-            self.snapshots = [(lengths[rows], pick(state)) for lengths, state in self.snapshots]
+            self.snapshots = [(lengths[rows], picked(state, rows)) for lengths, state in self.snapshots]
 
     def join(self, others: Sequence[Cache]) -> None:
         caches = [self, *(c for c in others if isinstance(c, RecurrentCache))]

@@ -269,10 +269,13 @@ class TransformerXL(Relation):
     ) -> Float[Tensor, "B H T S"]:
         distance = -distances(positions, context_positions)
         lowest, highest = (int(d) for d in distance.aminmax())
+        # Whole sixteens of queries and distances, and a sum per key: a row's bits do not depend on its neighbours'.
+        highest += -(highest + 1 - lowest) % 16
         waves = sinusoid_at(torch.arange(lowest, highest + 1, device=q.device), self.dim, layout="halves")
         r = self.r(waves.to(self.r.weight.dtype)).unflatten(-1, (self.num_heads, -1))
-        content = torch.einsum("hk,bhsk->bhs", self.u, k)[:, :, None]
-        by_distance = torch.einsum("bhtk,nhk->bhtn", q + self.v[:, None], r)
+        content = (self.u[:, None] * k).sum(-1)[:, :, None]
+        queries = F.pad(q + self.v[:, None], (0, 0, 0, -q.shape[2] % 16))
+        by_distance = (queries @ r.permute(1, 2, 0))[:, :, : q.shape[2]]
         return ((content + pick(by_distance, distance - lowest)) * scale).to(q.dtype)
 
 
