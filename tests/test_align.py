@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from headway.build import build
-from headway.generate.align import MEAN, Head, align, choose_head, copied, cross_weights, read
+from headway.generate.align import MEAN, NOWHERE, Head, align, any_head, choose_head, copied, cross_weights, read
 from headway.nn.trace import Trace
 from headway.recipe import parse_model
 from headway.text.tokenizer import BOS, EOS
@@ -50,6 +50,14 @@ def test_without_anchors_it_is_the_mean_of_the_last_layer() -> None:
     assert choose_head(model, PAIRS, [[], [], []]) == (Head("decoder.layers.1.cross", MEAN), 0, 0)
     with pytest.raises(ValueError, match="no pair"):
         choose_head(model, [], [])
+
+
+def test_a_model_without_cross_attention_has_no_head_and_its_tokens_come_from_nowhere() -> None:
+    model = build(parse_model({"preset": "rnnsearch", "dim": 16, "decoder": {"kind": "rnn"}}), VOCAB).eval()
+    pairs = [([5, 6], [7, 8, 9]), ([5], [6])]
+    assert choose_head(model, pairs, [[], []]) is None
+    assert any_head(model) is None
+    assert list(align(model, pairs, None)) == [[NOWHERE] * 3, [NOWHERE]]
 
 
 def test_what_occurs_once_on_either_side_was_copied() -> None:

@@ -10,12 +10,14 @@ from contract.tenants import kinds
 from headway.architecture import (
     ALiBiConfig,
     AttentionConfig,
+    BucketsConfig,
     ExpertsConfig,
     GRUConfig,
     LayerConfig,
     LayerNormConfig,
     LearnedConfig,
     LinearAttentionConfig,
+    Llama3ScalingConfig,
     LSTMConfig,
     MixerConfig,
     NoFFNConfig,
@@ -27,6 +29,7 @@ from headway.architecture import (
     ShawConfig,
     SinusoidConfig,
     StackConfig,
+    TUPEConfig,
     WindowConfig,
 )
 from headway.check import check
@@ -260,6 +263,7 @@ def test_the_error_lists_all_faults_and_keeps_them() -> None:
 GRU, LSTM = GRUConfig(), LSTMConfig()
 BOTH_WAYS = GRUConfig(bidirectional=True)
 
+LEVEL = Llama3ScalingConfig(low=1.0, high=1.0)
 MODEL_FAULTS = [
     (
         {"encoder": stack(layer(AttentionConfig(num_heads=5)))},
@@ -305,7 +309,26 @@ MODEL_FAULTS = [
     (
         {"encoder": stack(layer(AttentionConfig(num_heads=3, position=RotaryConfig(share=0.75))))},
         "model.encoder.layers[0].mixer.position.share = 0.75: of key_dim = 4 are 3 coordinates, which turn in pairs; "
+        "take an even number, 2 or more",
+    ),
+    (
+        {"encoder": stack(layer(AttentionConfig(num_heads=3, position=BucketsConfig(num_buckets=9))))},
+        "model.encoder.layers[0].mixer.position.num_buckets = 9: half of the buckets are for what lies ahead; "
         "take an even number",
+    ),
+    (
+        {"decoder": stack(layer(AttentionConfig(num_heads=3, position=BucketsConfig(num_buckets=9, max_distance=4))))},
+        "model.decoder.layers[0].mixer.position.max_distance = 4: the 4 nearest distances have buckets of their own; "
+        "take more than 4 (T5: 128)",
+    ),
+    (
+        {"encoder": stack(layer(AttentionConfig(num_heads=3, position=RotaryConfig(scaling=LEVEL))))},
+        "model.encoder.layers[0].mixer.position.scaling.high = 1.0: needs to be above low = 1; Llama 3.1 has 4 and 1",
+    ),
+    (
+        {"encoder": stack(layer(AttentionConfig(num_heads=5, key_dim=3, value_dim=3, position=TUPEConfig(max_len=9))))},
+        "model.encoder.layers[0].mixer.num_heads = 5: does not divide model.dim = 12, as tupe needs; "
+        "take one of 1, 2, 3, 4, 6, 12",
     ),
     (
         {"encoder": stack(layer(AttentionConfig(num_heads=3, key_dim=(4, 4))))},

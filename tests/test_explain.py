@@ -308,6 +308,7 @@ def silent(layers: list[Layer]) -> set[tuple[str, str]]:
 
 
 HEADS = [{"kind": "linear", "num_heads": 2}, {"kind": "window", "num_heads": 2, "window": 3}]
+PLAIN = {"preset": "rnnsearch", "dim": 16, "decoder": {"kind": "rnn"}}
 MIXED = [{"mixer": mixer} for mixer in ("lstm", *HEADS)]
 
 
@@ -316,6 +317,8 @@ MIXED = [{"mixer": mixer} for mixer in ("lstm", *HEADS)]
     [
         ({"preset": "rnnsearch", "dim": 16}, {("encoder", "gru"), ("decoder", "rnnsearch")}),
         ({"preset": "transformer-tiny", "dim": 16, "decoder": {"layers": MIXED}}, {("decoder", "lstm")}),
+        ({"preset": "rnnsearch", "dim": 16, "decoder": {"kind": "luong"}}, {("encoder", "gru"), ("decoder", "luong")}),
+        ({"preset": "rnnsearch", "dim": 16, "decoder": {"kind": "gnmt"}}, {("encoder", "gru"), ("decoder", "gnmt")}),
     ],
 )
 def test_parts_without_weights_are_named_and_the_others_shown(toy: Toy, shape: dict[str, Any], expected) -> None:
@@ -327,6 +330,20 @@ def test_parts_without_weights_are_named_and_the_others_shown(toy: Toy, shape: d
     assert all(layer.heads for layer in found.words.layers if layer.kind == "cross")
     rows = [row for layer in found.words.layers for head in layer.heads for row in head]
     assert all(sum(row) == pytest.approx(1, abs=1e-4) for row in rows)
+    assert tree(page(found)) is not None
+
+
+def test_a_decoder_that_looks_at_no_source_has_no_alignment(toy: Toy) -> None:
+    """Cho et al. 2014: the source is one state; the page says so, and every piece has its probability all the same."""
+    torch.manual_seed(1)
+    tokenizers, config = TokenizerPair.load(toy.run), parse_model(PLAIN)
+    model = Model(build(config, tokenizers.sizes), tokenizers, config, LanguagesConfig(), SearchConfig(max_extra=2))
+    found = explain(model, TEXT, "Zwei")
+    assert found.head is None
+    assert not any(map(any, found.pieces.alignment))
+    assert not any(layer.heads for layer in found.pieces.layers if layer.kind != "encoder")
+    assert sum(piece.logprob for piece in found.written) == pytest.approx(found.logprob)
+    assert "looks at no source" in page(found)
     assert tree(page(found)) is not None
 
 

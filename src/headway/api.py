@@ -50,6 +50,7 @@ from headway.formats.kinds import read_document
 from headway.formats.lines import Lines
 from headway.generate.model import Model
 from headway.presets import PRESETS
+from headway.published import VOCABULARIES
 from headway.recipe import (
     literal_path,
     load_recipe,
@@ -187,7 +188,7 @@ def costs_of(folder: Path) -> dict[str, Any]:
 
 
 PRESET_VOCABULARY = 37_000
-"""What the paper's tables were counted with; a preset has no tokenizer of its own."""
+"""What the paper's tables were counted with; a preset has no tokenizer of its own, a published shape a vocabulary."""
 
 
 def evaluate(
@@ -228,7 +229,7 @@ def show(what: str | Path, vocab_size: int | None = None) -> dict[str, Any]:
         model = open_model(folder)
         config, size = model.config, model.tokenizers.sizes
     elif str(what) in PRESETS:
-        config, size = parse_model(str(what)), vocab_size or PRESET_VOCABULARY
+        config, size = parse_model(str(what)), vocab_size or VOCABULARIES.get(str(what), PRESET_VOCABULARY)
     else:
         if folder.name == str(what) and folder.suffix != ".toml" and str(what) not in recipe_names():
             raise ValueError(f"{what}: no model folder, preset or recipe; {nearest(what, [*PRESETS, *recipe_names()])}")

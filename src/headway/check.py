@@ -17,6 +17,7 @@ from headway.architecture import (
     LayerNormConfig,
     LearnedConfig,
     LinearAttentionConfig,
+    Llama3ScalingConfig,
     LMConfig,
     LSTMConfig,
     RotaryConfig,
@@ -24,6 +25,7 @@ from headway.architecture import (
     StackConfig,
     TagsConfig,
     ToeplitzConfig,
+    TUPEConfig,
     WordsConfig,
 )
 from headway.config import (
@@ -67,6 +69,7 @@ def check_model(model: Shape) -> list[Fault]:
         for index, layer in enumerate(stack.layers):
             where = ("model", side, "layers", index)
             faults += _check_heads(model.dim, layer, where, side)
+            faults += _check_position(model, layer.mixer, (*where, "mixer"), side)
             faults += _check_direction(model, layer.mixer, (*where, "mixer"), side)
             faults += _check_experts(layer.ffn, (*where, "ffn"))
             if side != "decoder" and layer.cross is not None:
@@ -130,15 +133,40 @@ def _check_widths(part: HeadsConfig, head_dim: int, where: Where) -> Iterator[Fa
         return
     key_dim = part.key_dim or head_dim
     if isinstance(part.position, RotaryConfig) and isinstance(key_dim, int):
-        turned = part.position.share * key_dim
-        if turned != int(turned) or turned % 2:
-            wrong = f"of key_dim = {key_dim} are {turned:g} coordinates, which turn in pairs; take an even number"
-            if part.position.share == 1:
-                yield Fault(
-                    (*where, "position"), "rotary", f"turns pairs, and key_dim = {key_dim} is odd; take an even one"
-                )
-            else:
-                yield Fault((*where, "position", "share"), part.position.share, wrong)
+        yield from _check_rotary(part.position, key_dim, (*where, "position"))
+
+
+def _check_rotary(position: RotaryConfig, key_dim: int, where: Where) -> Iterator[Fault]:
+    turned = int(round(position.share * key_dim, 6))  # 0.29 * 100 is 28.999...
+    if position.share == 1 and key_dim % 2:
+        yield Fault(where, "rotary", f"turns pairs, and key_dim = {key_dim} is odd; take an even one")
+    elif turned < 2 or turned % 2:
+        wrong = f"of key_dim = {key_dim} are {turned} coordinates, which turn in pairs; take an even number, 2 or more"
+        yield Fault((*where, "share"), position.share, wrong)
+    scaling = position.scaling
+    if isinstance(scaling, Llama3ScalingConfig) and scaling.high <= scaling.low:
+        wrong = f"needs to be above low = {scaling.low:g}; Llama 3.1 has 4 and 1"
+        yield Fault((*where, "scaling", "high"), scaling.high, wrong)
+
+
+def _check_position(model: Shape, part: Config, where: Where, side: str) -> Iterator[Fault]:
+    """Of buckets, and of TUPE, which has them too."""
+    if not isinstance(part, HeadsConfig):
+        return
+    position = part.position
+    both = side == "encoder" or isinstance(model, EncoderConfig) or (isinstance(model, LMConfig) and model.prefix)
+    if isinstance(position, TUPEConfig) and part.key_dim and part.value_dim and model.dim % part.num_heads:
+        wrong = f"does not divide model.dim = {model.dim}, as tupe needs; take one of {_divisors(model.dim)}"
+        yield Fault((*where, "num_heads"), part.num_heads, wrong)
+    if not isinstance(position, BucketsConfig | TUPEConfig):
+        return
+    near = position.num_buckets // (4 if both else 2)
+    if both and position.num_buckets % 2:
+        wrong = "half of the buckets are for what lies ahead; take an even number"
+        yield Fault((*where, "position", "num_buckets"), position.num_buckets, wrong)
+    elif position.max_distance <= near:
+        wrong = f"the {near} nearest distances have buckets of their own; take more than {near} (T5: 128)"
+        yield Fault((*where, "position", "max_distance"), position.max_distance, wrong)
 
 
 def _divisors(dim: int) -> str:

@@ -439,11 +439,12 @@ def explain(
 @app.command()
 def show(
     what: Annotated[str, typer.Argument(metavar="MODEL|PRESET|RECIPE", help="A folder, a named size, or a recipe.")],
-    vocab_size: Annotated[int | None, typer.Option("--vocab-size", min=5, help="For a preset: its vocabulary.")] = None,
+    vocab_size: Annotated[
+        int | None, typer.Option("--vocab-size", min=5, help="For a preset: another vocabulary than its own.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Parameters by part, FLOPs and cache bytes per target token, of a recipe the FLOPs of its training; needs no
-    weights."""
+    """Parameters by part, FLOPs and cache bytes per token, of a recipe the FLOPs of its training; needs no weights."""
     speak(quiet=False)
     from headway import api
     from headway.evaluate.cost import costs_text

@@ -412,8 +412,8 @@ class Validation:
         placed = [(0, pair) for pair in self.data.valid]
         return encoder.rows(placed, tally or Tally(), lambda _, pair: pair.place or f"line {pair.number}")
 
-    def alignment(self, model: Seq2Seq) -> AlignmentConfig:
-        """The cross-attention that best finds what was copied in these pairs."""
+    def alignment(self, model: Seq2Seq) -> AlignmentConfig | None:
+        """The cross-attention that best finds what was copied in these pairs; None where the model has none."""
         rows = self._rows()[:ALIGNED]  # a match would have copies too
         pairs = [(row.source, row.target) for row in rows if row is not None and row.source and row.target]
         ours, theirs = (
@@ -422,6 +422,9 @@ class Validation:
         )
         anchors = [copied(source, target, least=TELLING) for source, target in zip(ours, theirs, strict=True)]
         found = choose_head(model, pairs, anchors)
+        if found is None:
+            log.info("no alignment: this decoder looks at no source while it writes, so codes will find no word")
+            return None
         log.info("alignment by %s, head %d: right for %d of %d copied pieces", *found.head, found.right, found.num)
         return AlignmentConfig(layer=found.head.layer, head=found.head.head)
 

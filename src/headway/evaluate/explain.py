@@ -92,14 +92,14 @@ class Branch:
 @dataclass(frozen=True)
 class Explanation:
     """given: whether the target was; then nothing was searched, and results and tree are empty. head: whose weights the
-    alignment is, in words."""
+    alignment is, in words; None: the model has no cross-attention, and the alignment is all zeros."""
 
     source: str
     target: str
     given: bool
     languages: tuple[str | None, str | None]
     logprob: float
-    head: str
+    head: str | None
     written: list[Written]
     words: View
     pieces: View
@@ -141,14 +141,18 @@ def explain(
         given=target is not None,
         languages=(model.languages.source, model.languages.target),
         logprob=sum(piece.logprob for piece in written),
-        head=f"layer {int(head.layer.split('.')[2]) + 1}, "
-        + ("mean of all heads" if head.head == MEAN else f"head {head.head + 1}"),
+        head=head and named(head),
         written=written,
         words=words,
         pieces=pieces,
         results=[Result(spelt(model.tokenizer, one.tokens), one.score, one.finished) for one in found],
         tree=tree,
     )
+
+
+def named(head: Head) -> str:
+    which = "mean of all heads" if head.head == MEAN else f"head {head.head + 1}"
+    return f"layer {int(head.layer.split('.')[2]) + 1}, {which}"
 
 
 def refuse_long(*sides: tuple[str, Sequence[int], int]) -> None:
@@ -272,7 +276,12 @@ def pooled(groups: Groups, mean: bool) -> Tensor:
 
 
 def view(
-    model: Model, trace: dict[str, Tensor], head: Head, source: Sequence[int], target: Sequence[int], joined: bool
+    model: Model,
+    trace: dict[str, Tensor],
+    head: Head | None,
+    source: Sequence[int],
+    target: Sequence[int],
+    joined: bool,
 ) -> View:
     """Labels and weights, with pieces joined into words or not."""
     sides = {
@@ -295,7 +304,8 @@ def view(
         Layer(kind, number, mixer, over(trace[name], kind) if name in trace else [])
         for kind, number, mixer, name in parts(model)
     ]
-    return View(**labels, alignment=over(read(trace, head), "cross"), layers=layers)
+    nowhere = torch.zeros(len(target) + 1, len(source) + 1, dtype=torch.float64)
+    return View(**labels, alignment=over(read(trace, head) if head else nowhere, "cross"), layers=layers)
 
 
 SIDES: dict[Kind, tuple[str, str]] = {

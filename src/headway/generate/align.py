@@ -20,6 +20,8 @@ from headway.nn.trace import Trace
 from headway.text.tokenizer import BOS, EOS, PAD, UNK
 
 MEAN = -1
+NOWHERE = -1
+"""The origin of a token of a model that looks at no source while it writes (Sutskever et al. 2014, Cho et al. 2014)."""
 LINES = 32
 
 
@@ -67,8 +69,12 @@ def padded(rows: list[list[int]], device: torch.device) -> Tensor:
     return torch.tensor([row + [PAD] * (width - len(row)) for row in rows], device=device)
 
 
-def align(model: nn.Module, pairs: Iterable[IdPair], head: Head) -> Iterator[list[int]]:
-    """For each pair and each target token, the source token that it came from, counted from 0."""
+def align(model: nn.Module, pairs: Iterable[IdPair], head: Head | None) -> Iterator[list[int]]:
+    """For each pair and each target token, the source token that it came from, counted from 0; NOWHERE without
+    a head."""
+    if head is None:
+        yield from ([NOWHERE] * len(target) for _, target in pairs)
+        return
     for layers in cross_weights(model, pairs):
         yield read(layers, head).argmax(-1).tolist()
 
@@ -94,8 +100,11 @@ class Chosen(NamedTuple):
     num: int
 
 
-def choose_head(model: nn.Module, pairs: Sequence[IdPair], anchors: Sequence[Sequence[tuple[int, int]]]) -> Chosen:
-    """The head whose weights are largest at the most `anchors`: (t, s) of each pair that are known to belong together.
+def choose_head(
+    model: nn.Module, pairs: Sequence[IdPair], anchors: Sequence[Sequence[tuple[int, int]]]
+) -> Chosen | None:
+    """The head whose weights are largest at the most `anchors`: (t, s) of each pair that are known to belong together;
+    None where the model has no cross-attention.
 
     Ties, and no anchors at all, go to the mean over heads before a single one, and to the last layer.
     """
@@ -109,12 +118,15 @@ def choose_head(model: nn.Module, pairs: Sequence[IdPair], anchors: Sequence[Seq
         for head in heads if known else ():
             found = read(layers, head).argmax(-1)
             right[head] += sum(int(found[t]) == s for t, s in known)
-    if not heads:
+    if not pairs:
         raise ValueError("there is no pair to choose a head of cross-attention by")
+    if not heads:
+        return None
     best = max(heads, key=lambda head: right[head])  # the first of equal ones
     return Chosen(best, right[best], num)
 
 
-def any_head(model: nn.Module) -> Head:
-    """The mean over the last layer, for a model of which nothing is known."""
-    return choose_head(model, [([UNK], [UNK])], [[]]).head
+def any_head(model: nn.Module) -> Head | None:
+    """The mean over the last layer, for a model of which nothing is known; None without cross-attention."""
+    found = choose_head(model, [([UNK], [UNK])], [[]])
+    return found and found.head

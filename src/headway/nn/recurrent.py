@@ -7,8 +7,6 @@ The twins are torch's own modules, in `tests/test_nn.py` and `tests/test_recurre
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -18,9 +16,6 @@ from headway.nn.elementwise import Elementwise
 from headway.nn.mask import Causal, Full, Mask
 from headway.nn.mixer import Mixer, Serves
 from headway.nn.trace import Trace
-
-if TYPE_CHECKING:
-    from headway.nn.recurrent_decoder import RNNSearchDecoder as RNNSearchDecoder
 
 State = dict[str, Tensor]
 
@@ -123,12 +118,3 @@ def _scan(cell: Cell, x: Float[Tensor, "B T D"], valid: Bool[Tensor, "B T"]) -> 
         state = {name: where_rows(valid[:, t], new, state[name]) for name, new in cell(fed[:, t], state).items()}
         out.append(state["h"])
     return torch.stack(out, 1)
-
-
-def __getattr__(name: str) -> object:
-    """The decoder's old address; lazy, because its module imports this one."""
-    if name == "RNNSearchDecoder":
-        from headway.nn import recurrent_decoder
-
-        return recurrent_decoder.RNNSearchDecoder
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
