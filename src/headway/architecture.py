@@ -392,12 +392,14 @@ DecoderConfig = Annotated[
 
 
 class WordsConfig(Config):
-    """A guess at each word (masked language models). transform: a layer between (dense, activation, norm), as BERT."""
+    """A guess at each word (masked language models). transform: a layer between (dense, activation, norm), as BERT.
+    next: and whether a second text follows the first."""
 
     kind: Literal["words"] = "words"
     transform: Annotated[Activation | None, OFF] = "gelu"
     bias: bool = True
     tie: bool = True  # with the embedding
+    next: bool = False
 
 
 class ClassesConfig(Config):
@@ -506,11 +508,13 @@ class LMConfig(ShapeConfig):
 
 
 class EncoderConfig(ShapeConfig):
-    """Encoder-only. segments: kinds of text that are told apart (BERT: 2)."""
+    """Encoder-only. segments: kinds of text that are told apart (BERT: 2). two_streams: it has a vector for what is to
+    be guessed, so that it can learn from a text in any order (XLNet)."""
 
     kind: Literal["encoder"] = "encoder"
     scale_embedding: bool = False
     segments: Count = 0
+    two_streams: bool = False
     stack: StackConfig
     head: Annotated[HeadConfig | None, OFF] = None
 

@@ -79,7 +79,7 @@ from headway.nn.head import Classes, Head, Pool, Span, Tags, Vector, Words
 from headway.nn.init import initialise, scale_for_deepnorm
 from headway.nn.latent import LatentAttention
 from headway.nn.linear_attention import LinearAttention
-from headway.nn.mask import Causal, Full, Mask, Prefix
+from headway.nn.mask import Causal, Full, Mask, Prefix, Streams
 from headway.nn.mixer import Mixer
 from headway.nn.norm import RMSNorm, ScaleNorm
 from headway.nn.position import Learned, NoPosition, Sinusoid
@@ -176,9 +176,11 @@ def build_lm(config: LMConfig, vocab_size: int) -> LM:
 
 def build_encoder(config: EncoderConfig, vocab_size: int) -> Encoder:
     tokens = nn.Embedding(vocab_size, config.embed_dim or config.dim)
-    stack = build_stack(config.stack, Side(config, Full(), "model.stack", alpha=deepnorm(config)[0][0]))
+    view = Full() & Streams(torch.zeros(0, 0, dtype=torch.int64)) if config.two_streams else Full()
+    stack = build_stack(config.stack, Side(config, view, "model.stack", alpha=deepnorm(config)[0][0]))
     head = build_head(config, tokens) if config.head else None
-    return Encoder(build_embed(config, tokens, segments=config.segments), stack, head)
+    embed = build_embed(config, tokens, segments=config.segments)
+    return Encoder(embed, stack, head, two_streams=config.two_streams)
 
 
 def build_embed(config: ShapeConfig, tokens: nn.Embedding, *, segments: int = 0) -> Embed:
@@ -220,14 +222,15 @@ def build_output(
 def build_head(config: EncoderConfig, tokens: nn.Embedding) -> Head:
     dim, dropout = config.dim, config.dropout
     match config.head:
-        case WordsConfig(transform=transform, bias=bias, tie=tie):
+        case WordsConfig(transform=transform, bias=bias, tie=tie, next=follows):
             width = tokens.embedding_dim if transform else dim
             unembed = Unembed(width, tokens.num_embeddings, bias=bias, fix_norm=config.fix_norm)
             if tie:
                 unembed.weight = tokens.weight
             activation = Elementwise(ACTIVATIONS[transform]) if transform else None
             norm = config.embed_norm or config.stack.layers[-1].norm
-            return Words(dim, unembed, activation, build_norm(norm, width) if transform else None)
+            pair = Classes(dim, 2, Pool(dim, "pooler"), 0.0) if follows else None
+            return Words(dim, unembed, activation, build_norm(norm, width) if transform else None, pair)
         case ClassesConfig(num=num, pool=pool):
             return Classes(dim, num, Pool(dim, pool), dropout)
         case TagsConfig(num=num):

@@ -31,8 +31,11 @@ from headway.architecture import (
 from headway.config import (
     AtomsConfig,
     CausalConfig,
+    ChatObjectiveConfig,
     DataConfig,
+    MaskedConfig,
     NoamConfig,
+    ObjectiveConfig,
     Recipe,
     SearchConfig,
     TrainedTokenizerConfig,
@@ -79,6 +82,9 @@ def check_model(model: Shape) -> list[Fault]:
                 wrong = "places of two texts have no distance between them; drop it"
                 faults.append(Fault((*where, "cross", "position"), layer.cross.position.kind, wrong))
             ends = stack.final_norm and index == len(stack.layers) - 1  # its norm is then used after the stack
+            if isinstance(model, EncoderConfig) and model.two_streams and layer.mixer.kind != "attention":
+                wrong = "cannot read and guess in an order of turns (model.two_streams); take attention"
+                faults.append(Fault((*where, "mixer", "kind"), layer.mixer.kind, wrong))
             if layer.residual == "none" and layer.norm != LayerNormConfig() and not ends:
                 wrong = 'not used where residual is "none"; drop it, or take residual "post" or "pre"'
                 faults.append(Fault((*where, "norm", "eps"), layer.norm.eps, wrong))
@@ -241,7 +247,11 @@ READS = {
     "spans": ("seq2seq", None),
     "causal": ("lm", None),
     "prefix": ("lm", None),
+    "chat": ("lm", None),
+    "ul2": ("seq2seq", None),
     "masked": ("encoder", "words"),
+    "permuted": ("encoder", "words"),
+    "answers": ("encoder", "span"),
     "classes": ("encoder", "classes"),
     "number": ("encoder", "classes"),
     "tags": ("encoder", "tags"),
@@ -270,16 +280,26 @@ def check_objective(recipe: Recipe) -> Iterator[Fault]:
                 yield Fault(("model", "head", "num"), model.head.num, wrong)
             if len(set(names)) < len(names):
                 yield Fault(("objective", "names"), list(names), "has a name twice; drop one")
+    if isinstance(model, EncoderConfig):
+        yield from _check_guesses(objective, model)
     if isinstance(model, LMConfig) and (objective.kind == "prefix") != model.prefix:
         wrong = f'objective.kind = "{objective.kind}" needs it to be {str(not model.prefix).lower()}'
         yield Fault(("model", "prefix"), model.prefix, wrong)
-    if isinstance(model, LMConfig) and isinstance(objective, CausalConfig) and objective.rows == "lines":
+    chat = isinstance(objective, ChatObjectiveConfig)
+    if isinstance(model, LMConfig) and (chat or (isinstance(objective, CausalConfig) and objective.rows == "lines")):
         for index, layer in enumerate(model.stack.layers):
             if isinstance(layer.mixer, LinearAttentionConfig | ElmanConfig | LSTMConfig | GRUConfig):
-                wrong = 'cannot keep the texts of a row apart (objective.rows = "lines"); take attention, or "blocks"'
+                remedy = "take attention" if chat else 'take attention, or objective.rows = "blocks"'
+                wrong = f"cannot keep the texts of a row apart; {remedy}"
                 yield Fault(("model", "stack", "layers", index, "mixer", "kind"), layer.mixer.kind, wrong)
-    if objective.kind == "masked" and tokenizer.kind != "file" and "mask" not in tokenizer.tags:
-        yield Fault(("tokenizer", "tags"), list(tokenizer.tags), 'needs a piece to mask with; add "mask" to it')
+    needed = TAGS.get(objective.kind, ())
+    if chat and objective.chat == "chatml":
+        needed = ("|im_start|", "|im_end|")
+    if tokenizer.kind != "file" and (missing := [tag for tag in needed if tag not in tokenizer.tags]):
+        wrong = (
+            f'objective.kind = "{objective.kind}" needs pieces of its own; add {", ".join(map(repr, missing))} to it'
+        )
+        yield Fault(("tokenizer", "tags"), list(tokenizer.tags), wrong.replace("'", '"'))
     if objective.kind == "translate":
         return
     if tokenizer.kind == "file" and tokenizer.target_path is not None:
@@ -290,18 +310,38 @@ def check_objective(recipe: Recipe) -> Iterator[Fault]:
         yield Fault(("train", "lora"), "{...}", "is for models of pairs so far; drop it")
 
 
+TAGS = {"masked": ("mask",), "ul2": ("R", "S", "X")}
+"""What the vocabulary has to have for an objective, besides sentinels."""
+
+
+def _check_guesses(objective: ObjectiveConfig, model: EncoderConfig) -> Iterator[Fault]:
+    """Of an encoder: what it has, and the objective does not train or asks in vain."""
+    turns = objective.kind == "permuted"
+    if turns != model.two_streams:
+        wrong = f'objective.kind = "{objective.kind}" needs it to be {str(turns).lower()}'
+        yield Fault(("model", "two_streams"), model.two_streams, wrong)
+    follows = isinstance(objective, MaskedConfig) and objective.next_sentence
+    if isinstance(model.head, WordsConfig) and model.head.next != follows:
+        wrong = "says whether a second sentence follows, which objective.next_sentence trains; set both or none"
+        yield Fault(("model", "head", "next"), model.head.next, wrong)
+
+
 def _check_texts(recipe: Recipe) -> Iterator[Fault]:
     """The files of an objective that reads texts, and what is for pairs alone."""
     data, kind = recipe.data, recipe.objective.kind
     if data.text is None:
         yield Fault(("data", "text"), MISSING, f'missing; objective.kind = "{kind}" reads a file of texts')
-    serves = {"labels": ("classes", "number", "tags"), "second": ("classes", "number", "contrast")}
+    serves = {
+        "labels": ("classes", "number", "tags", "answers"),
+        "second": ("classes", "number", "contrast", "answers"),
+    }
     for name, needed in (("labels", True), ("second", False)):
         for prefix in ("", "valid_"):
             value = getattr(data, prefix + name)
             if value is not None and kind not in serves[name]:
                 yield Fault(("data", prefix + name), value, f'not used by objective.kind = "{kind}"; drop it')
             due = prefix == "" or data.valid_text is not None
+            needed = needed or kind == "answers"
             if value is None and kind in serves[name] and due and (needed or getattr(data, name) is not None):
                 yield Fault(("data", prefix + name), MISSING, "missing; give it beside the file of texts")
             if value is not None and prefix and data.valid_text is None:

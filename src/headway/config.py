@@ -245,11 +245,21 @@ class PrefixConfig(Config):
 
 
 class MaskedConfig(Config):
-    """Words that were masked, from both sides (Devlin et al. 2019)."""
+    """Words that were masked, from both sides (Devlin et al. 2019). next_sentence: of two lines, and whether the second
+    follows the first: data.text then has a sentence a line, and empty lines between its documents."""
 
     kind: Literal["masked"] = "masked"
     share: Annotated[float, Field(gt=0, le=1)] = 0.15
     whole_words: bool = False
+    next_sentence: bool = False
+
+
+class PermutedConfig(Config):
+    """Words in a random order of turns, each from those before its turn, wherever they stand (Yang et al. 2019); of
+    each line the last one in `one_in` turns is asked."""
+
+    kind: Literal["permuted"] = "permuted"
+    one_in: Size = 6
 
 
 class SpansConfig(Config):
@@ -258,6 +268,31 @@ class SpansConfig(Config):
     kind: Literal["spans"] = "spans"
     share: Annotated[float, Field(gt=0, lt=1)] = 0.15
     mean: Annotated[float, Field(ge=1)] = 3.0
+
+
+class UL2Config(Config):
+    """A mixture of what can be dropped, short spans, long ones and the end, each with its mode's token before the
+    source (Tay et al. 2022); rows as blocks of causal."""
+
+    kind: Literal["ul2"] = "ul2"
+
+
+class ChatObjectiveConfig(Config):
+    """What the assistant says, in chats: data.text has one a line, {"messages": [{"role": ..., "content": ...}]}.
+    chat: how they are written down (`headway.text.chat`)."""
+
+    kind: Literal["chat"] = "chat"
+    chat: Literal["chatml", "inst", "plain"] = "chatml"
+
+
+class AnswersConfig(Config):
+    """Where in a passage a question's answer stands (Devlin et al. 2019): questions in data.text, passages in
+    data.second, answers in data.labels, as the passage has them; an empty line where it has none. One that stands there
+    more than once has its first character's number before it: `17:answer`. stride: tokens between the beginnings
+    of windows, for a passage that is too long for one; None: half of the room beside the question."""
+
+    kind: Literal["answers"] = "answers"
+    stride: Annotated[Size | None, OFF] = None
 
 
 class ClassesObjectiveConfig(Config):
@@ -293,7 +328,11 @@ ObjectiveConfig = Annotated[
     | CausalConfig
     | PrefixConfig
     | MaskedConfig
+    | PermutedConfig
     | SpansConfig
+    | UL2Config
+    | ChatObjectiveConfig
+    | AnswersConfig
     | ClassesObjectiveConfig
     | NumberObjectiveConfig
     | TagsObjectiveConfig

@@ -16,13 +16,22 @@ from headway.checkpoint import (
     load_weights,
     read_config,
 )
-from headway.config import SOURCE_ALONE, AlignmentConfig, InputConfig, LanguagesConfig, Recipe, SearchConfig
+from headway.config import (
+    SOURCE_ALONE,
+    AlignmentConfig,
+    ChatObjectiveConfig,
+    InputConfig,
+    LanguagesConfig,
+    Recipe,
+    SearchConfig,
+)
 from headway.generate.model import Model
 from headway.generate.text_models import LanguageModel, TextEncoder
 from headway.models.seq2seq import is_invariant
 from headway.nn.invariant import apply_batch_invariance
 from headway.recipe import SHAPES
 from headway.strict import ConfigError, Fault, nearest, validate
+from headway.text.chat import CHATS, Chat
 from headway.text.tokenizer import TokenizerPair
 from headway.train.state import checkpoints
 
@@ -137,7 +146,8 @@ INVARIANT_TOKENS = 60
 
 
 class Description(NamedTuple):
-    """What a model folder says of itself, in config.json. labels: of an encoder's classes or tags."""
+    """What a model folder says of itself, in config.json. labels: of an encoder's classes or tags; chat: how
+    chats are written down for a language model that was tuned on them."""
 
     model: Seq2SeqConfig | LMConfig | EncoderConfig
     languages: LanguagesConfig
@@ -145,6 +155,7 @@ class Description(NamedTuple):
     alignment: AlignmentConfig | None = None
     input: InputConfig = SOURCE_ALONE
     labels: tuple[str, ...] = ()
+    chat: Chat | None = None
 
 
 def describe(folder: Path) -> Description:
@@ -162,7 +173,9 @@ def describe(folder: Path) -> Description:
     reads, wrong = validate(InputConfig, data.pop("input", {}), ("input",))
     aligned = "alignment" in data
     alignment, unfit = validate(AlignmentConfig, data.pop("alignment"), ("alignment",)) if aligned else (None, [])
-    faults += more + others + wrong + unfit
+    chats = "chat" in data
+    chat, odd = validate(Chat, data.pop("chat"), ("chat",)) if chats else (None, [])
+    faults += more + others + wrong + unfit + odd
     faults += (check_model(config) if config else []) + (check_search(search) if search else [])
     labels = data.pop("labels", [])
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
@@ -171,7 +184,7 @@ def describe(folder: Path) -> Description:
     faults += [Fault((name,), data[name], "no such key; this Headway does not know it") for name in sorted(unknown)]
     if config is None or search is None or languages is None or reads is None or faults:
         raise ConfigError(faults, str(folder / CONFIG))
-    return Description(config, languages, search, alignment, reads, tuple(labels))
+    return Description(config, languages, search, alignment, reads, tuple(labels), chat)
 
 
 AnyModel = Model | LanguageModel | TextEncoder
@@ -190,7 +203,9 @@ def as_model(module: Any, tokenizers: TokenizerPair, known: Description) -> AnyM
             alignment = known.alignment
             return Model(module, tokenizers, config, known.languages, known.search, alignment, known.input)
         case LMConfig():
-            return LanguageModel(module, tokenizers, known.model, known.languages, known.input)
+            found = LanguageModel(module, tokenizers, known.model, known.languages, known.input)
+            found.chat = known.chat
+            return found
         case EncoderConfig():
             return TextEncoder(module, tokenizers, known.model, known.languages, known.input, known.labels)
 
@@ -210,4 +225,5 @@ def description(recipe: Recipe) -> Description:
     languages = LanguagesConfig(source=recipe.data.source_language, target=recipe.data.target_language)
     reads = InputConfig(max_len=recipe.data.max_len, context=recipe.data.context, matches=recipe.data.matches)
     labels = dict(recipe.objective).get("names", ())
-    return Description(recipe.model, languages, recipe.search, input=reads, labels=tuple(labels))
+    chat = CHATS[recipe.objective.chat] if isinstance(recipe.objective, ChatObjectiveConfig) else None
+    return Description(recipe.model, languages, recipe.search, input=reads, labels=tuple(labels), chat=chat)

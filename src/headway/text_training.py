@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from headway.architecture import EncoderConfig
 from headway.checkpoint import WEIGHTS, load_tensors, module_tensors, read_tensors
 from headway.config import CausalConfig, Recipe
 from headway.data.batch import Batch
@@ -81,8 +82,14 @@ class TextData:
         texts = read_rows(recipe.objective, self.lines, tokenizers.target, recipe.data.max_len)
         for told in texts.left_out:
             log.warning("%s", told)
-        train = recipe.train
-        return TextLoader(texts.make, texts.lengths, train.batch_tokens, train.seed, texts.places.__getitem__)
+        return loader_of(texts, recipe, recipe.train.seed)
+
+
+def loader_of(texts: Texts, recipe: Recipe, seed: int) -> TextLoader:
+    apart = isinstance(recipe.model, EncoderConfig) and recipe.model.segments > 1
+    return TextLoader(
+        texts.make, texts.lengths, recipe.train.batch_tokens, seed, texts.places.__getitem__, segments=apart
+    )
 
 
 TRAINED, VALID = ("text", "second", "labels"), ("valid_text", "valid_second", "valid_labels")
@@ -99,9 +106,7 @@ class TextValidation:
             log.warning("validation: %s", told)
         if not len(self.texts.lengths):
             raise ValueError("no text is left to validate on: name others (data.valid_text), or raise data.max_len")
-        loader = TextLoader(
-            self.texts.make, self.texts.lengths, recipe.train.batch_tokens, 0, self.texts.places.__getitem__
-        )
+        loader = loader_of(self.texts, recipe, seed=0)
         self.batches: list[Batch] = [loader.batch(0, at) for at in range(len(loader.plan(0)))]
         self.loss = build_loss(recipe.model, recipe.train)
         self.lines = data.valid
@@ -124,17 +129,22 @@ class TextValidation:
     def accuracy(self, model: nn.Module, device: torch.device) -> dict[str, float]:
         """The share that the likeliest answer is right of, where answers are few; of numbers, how they correlate."""
         kind = self.recipe.objective.kind
-        if kind in ("causal", "prefix", "spans", "contrast"):
+        if kind in ("causal", "prefix", "spans", "ul2", "chat", "contrast"):
             return {}
         right, asked, said = 0, 0, list[Tensor]()
         wanted = list[Tensor]()
         for batch in self.batches:
-            logits = model(**{name: value.to(device) for name, value in batch.inputs.items()}).cpu()
+            inputs = {name: value.to(device) for name, value in batch.inputs.items() if name != "next"}
+            logits = model(**inputs).cpu()
             if kind == "number":
                 said.append(logits[:, 0])
                 wanted.append(batch.targets)
                 continue
-            real = batch.targets != (PAD if kind == "masked" else NOT_ASKED)
+            if kind == "answers":  # right where both ends are
+                right += int((logits.argmax(1) == batch.targets).all(1).sum())
+                asked += len(logits)
+                continue
+            real = batch.targets != (PAD if kind in ("masked", "permuted") else NOT_ASKED)
             right += int((logits.argmax(-1) == batch.targets)[real].sum())
             asked += int(real.sum())
         if kind == "number":

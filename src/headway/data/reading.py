@@ -9,36 +9,57 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from pydantic import ValidationError
 
 from headway.config import (
+    AnswersConfig,
     CausalConfig,
+    ChatObjectiveConfig,
     ClassesObjectiveConfig,
     ContrastObjectiveConfig,
     MaskedConfig,
     NumberObjectiveConfig,
     ObjectiveConfig,
+    PermutedConfig,
     PrefixConfig,
     SpansConfig,
     TagsObjectiveConfig,
     TranslateConfig,
+    UL2Config,
 )
 from headway.data.objectives import (
+    Masked,
+    SpanAnswer,
+    Written,
+    answers,
     blocks,
     causal,
     classification,
     contrastive,
     marked,
     masked,
+    next_sentence,
     pack,
     pairs,
+    permuted,
     prefix_lm,
     random_split,
     regression,
     tagging,
     written,
 )
-from headway.data.spans import corrupted_lengths, expanded_length, noise_counts, span_corruption
+from headway.data.spans import (
+    DENOISERS,
+    corrupted_lengths,
+    expanded_length,
+    noise_counts,
+    offsets,
+    span_answer,
+    span_corruption,
+    ul2,
+)
 from headway.data.texts import Example, Line
+from headway.text.chat import CHATS, Chat, Messages
 from headway.text.tokenizer import BOS, EOS, Tokenizer
 
 MASK = "<mask>"
@@ -65,7 +86,7 @@ def read_rows(objective: ObjectiveConfig, lines: Sequence[Line], tokenizer: Toke
     """The rows of these lines, none longer than max_len tokens. Raises ValueError with every line whose label, tags or
     second text do not fit, and where the vocabulary lacks what the objective needs."""
     match objective:
-        case CausalConfig(rows="blocks") | SpansConfig():
+        case CausalConfig(rows="blocks") | SpansConfig() | UL2Config():
             return in_blocks(objective, lines, tokenizer, max_len)
         case CausalConfig():
             return packed(lines, tokenizer, max_len)
@@ -75,8 +96,14 @@ def read_rows(objective: ObjectiveConfig, lines: Sequence[Line], tokenizer: Toke
             return Texts(
                 lambda row, rng: prefix_lm(ids[row], random_split(len(ids[row]), rng)), lengths, places, None, told
             )
-        case MaskedConfig(share=share, whole_words=whole):
-            return for_masking(lines, tokenizer, max_len, share, whole)
+        case MaskedConfig() if objective.next_sentence:
+            return in_twos(objective, lines, tokenizer, max_len)
+        case MaskedConfig() | PermutedConfig():
+            return for_guessing(objective, lines, tokenizer, max_len)
+        case ChatObjectiveConfig(chat=name):
+            return chats(lines, tokenizer, max_len, CHATS[name])
+        case AnswersConfig(stride=stride):
+            return answered(lines, tokenizer, max_len, stride)
         case ClassesObjectiveConfig() | NumberObjectiveConfig() | ContrastObjectiveConfig():
             return labelled(objective, lines, tokenizer, max_len)
         case TagsObjectiveConfig(names=names):
@@ -86,7 +113,7 @@ def read_rows(objective: ObjectiveConfig, lines: Sequence[Line], tokenizer: Toke
 
 
 def in_blocks(
-    objective: CausalConfig | SpansConfig, lines: Sequence[Line], tokenizer: Tokenizer, max_len: int
+    objective: CausalConfig | SpansConfig | UL2Config, lines: Sequence[Line], tokenizer: Tokenizer, max_len: int
 ) -> Texts:
     """All lines as one stream with their line breaks, in rows of max_len tokens; the last may be shorter."""
     if not tokenizer.lossless:
@@ -104,22 +131,41 @@ def in_blocks(
         lengths = np.array([len(row.tokens) for row in rows], dtype=np.uint32)
         places = [f"block {number}" for number in range(1, len(rows) + 1)]
         return Texts(lambda row, _: rows[row], lengths, places, sum(len(line.text) + 1 for line in lines))
-    share, mean = objective.share, objective.mean
-    size = expanded_length(max_len, density=share, mean=mean)
+    return for_dropping(objective, stream, tokenizer, max_len)
+
+
+def for_dropping(
+    objective: SpansConfig | UL2Config, stream: Sequence[int], tokenizer: Tokenizer, max_len: int
+) -> Texts:
+    """Blocks of a stream, as long as what is left of them has room in max_len tokens."""
+    if isinstance(objective, SpansConfig):
+        kinds = [(objective.share, objective.mean)]
+        size = expanded_length(max_len, density=objective.share, mean=objective.mean)
+    else:  # a mode's token and EOS come to a source that may lose only its last token
+        kinds = [(one.density, one.mean) for one in DENOISERS if one.mean is not None]
+        size = max_len - 1
     cut = [stream[at : at + size] for at in range(0, len(stream), size)]
     cut = [row for row in cut if len(row) > 1]
     sentinels = [tokenizer.atom(name) for name in tokenizer.atoms if re.fullmatch(r"<x\d+>", name)]
-    needed = noise_counts(max(map(len, cut), default=2), objective.share, objective.mean)[1] + 1
+    longest = max(map(len, cut), default=2)
+    needed = 1 + max(noise_counts(longest, share, mean)[1] for share, mean in kinds)
     if len(sentinels) < needed:
-        told = (
-            f"blocks of {size} tokens lose up to {needed - 1} spans, and the vocabulary has {len(sentinels)} sentinels"
-        )
-        raise ValueError(f"{told}: set tokenizer.placeholders = {needed} or more, or lower data.max_len")
-    lengths = np.array([sum(corrupted_lengths(len(row), density=share, mean=mean)) for row in cut], dtype=np.uint32)
+        told = f"blocks of {longest} tokens lose up to {needed - 1} spans, and the vocabulary has {len(sentinels)}"
+        told += f" sentinels: set tokenizer.placeholders = {needed} or more"
+        raise ValueError(f"{told}, or lower data.max_len")
+    modes = {} if isinstance(objective, SpansConfig) else {name: tokenizer.atom(f"<{name}>") for name in "RSX"}
+
+    def make(row: int, rng: np.random.Generator) -> Example:
+        if isinstance(objective, SpansConfig):
+            return span_corruption(cut[row], rng, sentinels=sentinels, density=objective.share, mean=objective.mean)
+        return ul2(cut[row], rng, sentinels=sentinels, modes=modes)
+
+    lengths = [
+        max(sum(corrupted_lengths(len(row), density=share, mean=mean)) for share, mean in kinds) + len(modes and "m")
+        for row in cut
+    ]
     places = [f"block {number}" for number in range(1, len(cut) + 1)]
-    return Texts(
-        lambda row, rng: span_corruption(cut[row], rng, sentinels=sentinels, density=share, mean=mean), lengths, places
-    )
+    return Texts(make, np.array(lengths, dtype=np.uint32), places)
 
 
 def encoded(
@@ -150,29 +196,117 @@ def encoded(
 def packed(lines: Sequence[Line], tokenizer: Tokenizer, max_len: int) -> Texts:
     """Each line a text, those that are short together in a row."""
     ids, _, told = encoded(lines, tokenizer, max_len - 1)
-    rows = pack([causal(row) for row in ids], max_len)
-    lengths = np.array([len(row.tokens) for row in rows], dtype=np.uint32)
     characters = None if told and "tokens" in told[-1] else sum(len(line.text) + 1 for line in lines if line.text)
+    return side_by_side([causal(row) for row in ids], max_len, characters, told)
+
+
+def side_by_side(texts: Sequence[Written], max_len: int, characters: int | None, told: list[str]) -> Texts:
+    rows = pack(texts, max_len)
+    lengths = np.array([len(row.tokens) for row in rows], dtype=np.uint32)
     return Texts(lambda row, _: rows[row], lengths, [f"row {n}" for n in range(1, len(rows) + 1)], characters, told)
 
 
-def for_masking(lines: Sequence[Line], tokenizer: Tokenizer, max_len: int, share: float, whole: bool) -> Texts:
-    mask, pieces = tokenizer.atom(MASK), range(tokenizer.atom_ids.stop, tokenizer.vocab_size)
+def chats(lines: Sequence[Line], tokenizer: Tokenizer, max_len: int, chat: Chat) -> Texts:
+    """Chats, of which what the assistant says is asked; those that are short together in a row."""
+    faults, texts, long = list[str](), list[Written](), list[int]()
+    for line in lines:
+        try:
+            ids, asked = chat.encode(Messages.model_validate_json(line.text).messages, tokenizer)
+            text = answers(*begun(ids, asked))
+        except ValueError as error:  # a fault of what is written there, and pydantic's are such
+            faults.append(f"line {line.number}: {one_line(error)}")
+            continue
+        if len(text.tokens) <= max_len:
+            texts.append(text)
+        else:
+            long.append(line.number)
+    refuse(faults)
+    return side_by_side(texts, max_len, None, left(long, lines, max_len))
+
+
+def begun(ids: list[int], asked: list[bool]) -> tuple[list[int], list[bool]]:
+    """With BOS before, where a template writes none."""
+    return (ids, asked) if ids[:1] == [BOS] else ([BOS, *ids], [False, *asked])
+
+
+def one_line(error: ValueError) -> str:
+    if isinstance(error, ValidationError):
+        return "; ".join(f"{'.'.join(map(str, one['loc'])) or 'it'}: {one['msg']}" for one in error.errors())
+    return str(error).replace("\n", "; ")
+
+
+def for_guessing(
+    objective: MaskedConfig | PermutedConfig, lines: Sequence[Line], tokenizer: Tokenizer, max_len: int
+) -> Texts:
+    pieces = range(tokenizer.atom_ids.stop, tokenizer.vocab_size)
     ids, places, told = encoded(lines, tokenizer, max_len - 2)
     lengths = np.array([len(row) + 2 for row in ids], dtype=np.uint32)
+    mask = masker(objective, tokenizer) if isinstance(objective, MaskedConfig) else None
 
     def make(row: int, rng: np.random.Generator) -> Example:
         tokens, segments = marked(ids[row], cls=BOS, sep=EOS)
-        word_of = [None, *words_of(ids[row], tokenizer), None] if whole else None
-        return masked(tokens, rng, mask=mask, pieces=pieces, share=share, word_of=word_of, segments=segments)
+        if mask is None:
+            assert isinstance(objective, PermutedConfig)
+            return permuted(tokens, rng, pieces=pieces, one_in=objective.one_in)
+        return mask(tokens, segments, None, rng)
 
-    return Texts(make, lengths, places, None, told)
+    return Texts(make, lengths if mask else 2 * lengths, places, None, told)  # two streams: each slot twice
 
 
-def words_of(ids: Sequence[int], tokenizer: Tokenizer) -> list[int]:
-    """Which word each piece is of: a piece that begins with white space, or has none before it, begins one."""
-    found, word, ended = list[int](), -1, True
+def in_twos(objective: MaskedConfig, lines: Sequence[Line], tokenizer: Tokenizer, max_len: int) -> Texts:
+    """Every two lines that follow each other in a document, the second one perhaps of another; empty lines stand
+    between documents, and so does one that is too long for two to have room."""
+    most = (max_len - 3) // 2
+    ids = tokenizer.encode_batch([line.text for line in lines])
+    documents, long = [list[list[int]]()], list[int]()
+    starts: list[tuple[int, int, int]] = []
+    for line, row in zip(lines, ids, strict=True):
+        if row and len(row) <= most:
+            documents[-1].append(row)
+            starts.append((len(documents) - 1, len(documents[-1]) - 1, line.number))
+            continue
+        long += [line.number] if row else []
+        documents += [[]] if documents[-1] else []
+    starts = [(document, at, number) for document, at, number in starts if at + 1 < len(documents[document])]
+    if sum(map(bool, documents)) < 2 or not starts:
+        told = "objective.next_sentence needs two documents or more, and two sentences that follow each other"
+        raise ValueError(f"{told}: a sentence a line, and an empty line between documents")
+    told = f"left out {len(long):,} of {len(lines):,} lines that have more than {most} tokens, so that two have room"
+    mask, longest = masker(objective, tokenizer), max(len(row) for document in documents for row in document)
+
+    def make(row: int, rng: np.random.Generator) -> Example:
+        document, at, _ = starts[row]
+        two = next_sentence(documents, document, at, rng, cls=BOS, sep=EOS)
+        return mask(two.tokens, two.segments, two.next, rng)
+
+    lengths = np.array([len(documents[document][at]) + longest + 3 for document, at, _ in starts], dtype=np.uint32)
+    return Texts(make, lengths, [f"line {number}" for *_, number in starts], None, [told] if long else [])
+
+
+Masker = Callable[[list[int], list[int], bool | None, np.random.Generator], Masked]
+
+
+def masker(objective: MaskedConfig, tokenizer: Tokenizer) -> Masker:
+    """(tokens, segments, next, rng) -> what is read and asked, as the objective says."""
+    mask, pieces = tokenizer.atom(MASK), range(tokenizer.atom_ids.stop, tokenizer.vocab_size)
+
+    def hide(tokens: list[int], segments: list[int], next: bool | None, rng: np.random.Generator) -> Masked:
+        word_of = words_of(tokens, tokenizer) if objective.whole_words else None
+        asked = {"mask": mask, "pieces": pieces, "share": objective.share, "word_of": word_of}
+        return masked(tokens, rng, **asked, segments=segments, next=next)
+
+    return hide
+
+
+def words_of(ids: Sequence[int], tokenizer: Tokenizer) -> list[int | None]:
+    """Which word each piece is of, None for what is no piece: one that begins with white space, or has none of a word
+    before it, begins a word."""
+    found, word, ended = list[int | None](), -1, True
     for number in ids:
+        if number < tokenizer.atom_ids.stop:
+            found.append(None)
+            ended = True
+            continue
         raw = tokenizer.piece_bytes(number)
         if ended or raw[:1].isspace() or word < 0:
             word += 1
@@ -264,6 +398,43 @@ def tagged(lines: Sequence[Line], tokenizer: Tokenizer, max_len: int, names: Seq
     return Texts(
         lambda row, _: tagging(*kept[row][1:], cls=BOS, sep=EOS), lengths, places, None, left(told, lines, max_len)
     )
+
+
+def answered(lines: Sequence[Line], tokenizer: Tokenizer, max_len: int, stride: int | None) -> Texts:
+    """Questions, passages in windows, and where the answer stands."""
+    faults, rows, places = list[str](), list[SpanAnswer](), list[str]()
+    for line in lines:
+        passage = line.second or ""
+        try:
+            question, context = tokenizer.encode_batch([line.text, passage])
+            extents = offsets([tokenizer.piece_bytes(number) for number in context], passage)
+            where = place_of(line.label or "", passage)
+            apart = stride or max(1, (max_len - len(question) - 3) // 2)
+            ends = {"cls": BOS, "sep": EOS}
+            found = span_answer(question, context, extents, where, **ends, max_len=max_len, stride=apart)
+        except ValueError as error:
+            faults.append(f"line {line.number}: {error}")
+            continue
+        rows += found
+        places += [f"line {line.number}"] * len(found)
+    refuse(faults)
+    lengths = np.array([len(row.tokens) for row in rows], dtype=np.uint32)
+    return Texts(lambda row, _: rows[row], lengths, places)
+
+
+def place_of(label: str, passage: str) -> tuple[int, int] | None:
+    """The characters of an answer, None of an empty one. Raises ValueError where it is not told which are meant."""
+    if not label:
+        return None
+    counted = re.match(r"(\d+):", label)
+    if counted and passage.startswith(label[counted.end() :], begin := int(counted[1])):
+        return begin, begin + len(label) - counted.end()
+    found = [one.start() for one in re.finditer(f"(?={re.escape(label)})", passage)]
+    if len(found) != 1:
+        told = f"the answer {label!r:.60} stands {len(found)} times in its passage"
+        remedy = "give it as it stands there" if not found else f"say which: `{found[0]}:{label}`"
+        raise ValueError(f"{told}; {remedy}")
+    return found[0], found[0] + len(label)
 
 
 def left(numbers: Sequence[int], lines: Sequence[Line], max_len: int) -> list[str]:

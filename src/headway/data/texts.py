@@ -17,10 +17,20 @@ import torch
 
 from headway.data.batch import Batch, batches, collate, padded, padding_share
 from headway.data.corpus import stream_lines
-from headway.data.objectives import NOT_ASKED, Contrast, Labelled, Masked, Pair, Tagged, Written
+from headway.data.objectives import (
+    NOT_ASKED,
+    Contrast,
+    Labelled,
+    Masked,
+    Pair,
+    Permuted,
+    SpanAnswer,
+    Tagged,
+    Written,
+)
 from headway.data.store import Row
 
-Example = Written | Masked | Pair | Labelled | Tagged | Contrast
+Example = Written | Masked | Permuted | Pair | Labelled | Tagged | SpanAnswer | Contrast
 
 
 @dataclass(frozen=True)
@@ -60,7 +70,8 @@ def read_texts(text: Path, second: Path | None = None, labels: Path | None = Non
 
 class TextLoader:
     """Endless batches of what `make(row, rng)` gives, from any place on. lengths: (N,) tokens that each row counts
-    with, its padding left aside; places: words for where a row stands. Raises ValueError for no rows, or one that is
+    with, its padding left aside; places: words for where a row stands; segments: whether the model tells a second text
+    from a first. Raises ValueError for no rows, or one that is
     above the budget."""
 
     def __init__(
@@ -70,10 +81,13 @@ class TextLoader:
         batch_tokens: int,
         seed: int,
         place: Callable[[int], str],
+        *,
+        segments: bool = True,
     ) -> None:
         if not len(lengths):
             raise ValueError("no text is left to train on: all were left out, or there were none")
         self.make, self.lengths, self.batch_tokens, self.seed, self.place = make, lengths, batch_tokens, seed, place
+        self.segments = segments
         self._planned: tuple[int, list[np.ndarray]] | None = None
         self.padding = padding_share(self.plan(0), lengths, np.zeros_like(lengths))
 
@@ -98,7 +112,10 @@ class TextLoader:
         """The batch at a place of the plan. Raises ValueError for a row that nothing can be asked of."""
         rows = self.plan(epoch)[position].tolist()
         made = [self.make(row, np.random.default_rng([self.seed, epoch, row])) for row in rows]
-        return collated(made, [row + 1 for row in rows])
+        batch = collated(made, [row + 1 for row in rows])
+        if not self.segments:
+            batch.inputs.pop("segments", None)
+        return batch
 
     def start(self, epoch: int = 0, position: int = 0, /) -> Iterator[tuple[int, int, Batch]]:
         """(epoch, position, batch), from that place on and without end. To go on after a batch, skip the first."""
@@ -121,7 +138,17 @@ def collated(examples: Sequence[Any], ids: list[int]) -> Batch:
             return of_written(examples, ids)
         case Masked():
             inputs = {"tokens": [row.tokens for row in examples], "segments": [row.segments for row in examples]}
+            batch = of_tokens(inputs, padded([row.targets for row in examples]), ids)
+            if examples[0].next is not None:
+                batch.inputs["next"] = torch.tensor([row.next for row in examples])
+            return batch
+        case Permuted():
+            inputs = {"tokens": [row.tokens for row in examples], "rank": [row.rank for row in examples]}
             return of_tokens(inputs, padded([row.targets for row in examples]), ids)
+        case SpanAnswer():
+            inputs = {"tokens": [row.tokens for row in examples], "segments": [row.segments for row in examples]}
+            asked = torch.tensor([[row.begin, row.end] for row in examples])
+            return of_tokens(inputs, asked, ids, len(examples))
         case Pair():
             return collate([Row(0, n, row.source, row.target) for n, row in zip(ids, examples, strict=True)])
         case Labelled():

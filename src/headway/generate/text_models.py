@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
@@ -15,12 +15,17 @@ from torch import Tensor
 from headway.architecture import EncoderConfig, LMConfig
 from headway.config import InputConfig, LanguagesConfig
 from headway.data.objectives import marked
+from headway.data.spans import offsets, windows
 from headway.generate.sample import sample
 from headway.models.encoder import Encoder
 from headway.models.lm import LM
 from headway.models.seq2seq import Seq2Seq
 from headway.models.state import padded, positions_of
+from headway.text.chat import Chat
 from headway.text.tokenizer import BOS, EOS, PAD, UNK, Tokenizer, TokenizerPair
+
+LONGEST_ANSWER = 30
+"""Tokens, as in BERT's code."""
 
 BATCH_TOKENS = 8192
 """Padded tokens that are read together."""
@@ -117,10 +122,11 @@ class TextScore:
 
 
 class LanguageModel(TextModel):
-    """`module` (B, T) -> logits (B, T, V); `config`, `tokenizer`."""
+    """`module` (B, T) -> logits (B, T, V); `config`, `tokenizer`; `chat`: how chats are written down for it."""
 
     module: LM
     config: LMConfig
+    chat: Chat | None = None
 
     @overload
     def generate(self, prompt: str, *, max_new_tokens: int = 64, temperature: float = 0.0, seed: int = 0) -> str: ...
@@ -142,15 +148,11 @@ class LanguageModel(TextModel):
         prompts = one_or_all(prompt)
         if not 0 <= seed < 2**63:
             raise ValueError(f"seed = {seed}: take 0 or more, below 2**63")
-        rows = self.read(prompts, 1)
-        if places := self.config.position.max_len if self.config.position.kind == "learned" else None:
-            longest = max((len(row) for row in rows), default=0) + 1
-            if longest + max_new_tokens - 1 > places:
-                told = f"a prompt of {longest} tokens and max_new_tokens = {max_new_tokens} need more than the {places}"
-                raise ValueError(f"{told} positions that the model has: lower max_new_tokens, or shorten the prompt")
+        rows = [[BOS, *row] for row in self.read(prompts, 1)]
+        self._refuse_long(rows, max_new_tokens)
         found = sample(
             self.module,
-            [[BOS, *row] for row in rows],
+            rows,
             max_new_tokens=max_new_tokens,
             temperature=temperature,
             seeds=[seed + number for number in range(len(rows))],
@@ -159,6 +161,43 @@ class LanguageModel(TextModel):
         )
         texts = [self.tokenizer.decode(one.tokens) for one in found]
         return texts[0] if isinstance(prompt, str) else texts
+
+    def reply(
+        self,
+        messages: Sequence[Mapping[str, str]],
+        *,
+        max_new_tokens: int = 256,
+        temperature: float = 0.0,
+        seed: int = 0,
+    ) -> str:
+        """What the assistant says next in a chat ([{"role": "user", "content": ...}]), of a model that was tuned on
+        chats. As `generate` in all else. Raises ValueError for a model that was not."""
+        if self.chat is None:
+            raise ValueError('this model was not tuned on chats: train one with objective.kind = "chat", or generate')
+        ids, _ = self.chat.encode(messages, self.tokenizer, add_generation_prompt=True)
+        row = ids if ids[:1] == [BOS] else [BOS, *ids]
+        self._refuse_long([row], max_new_tokens)
+        stop = self.chat.stop_id(self.tokenizer)
+        banned = [id for id in (PAD, BOS, UNK, *self.tokenizer.atom_ids) if id != stop]
+        found = sample(
+            self.module,
+            [row],
+            max_new_tokens=max_new_tokens,
+            temperature=temperature,
+            seeds=[seed],
+            banned=banned,
+            end=[EOS, stop],
+        )
+        return self.tokenizer.decode(found[0].tokens)
+
+    def _refuse_long(self, rows: Sequence[Sequence[int]], max_new_tokens: int) -> None:
+        """Where positions are a table that has an end."""
+        if self.config.position.kind != "learned":
+            return
+        longest, places = max(map(len, rows), default=0), self.config.position.max_len
+        if longest + max_new_tokens - 1 > places:
+            told = f"a prompt of {longest} tokens and max_new_tokens = {max_new_tokens} need more than the {places}"
+            raise ValueError(f"{told} positions that the model has: lower max_new_tokens, or shorten the prompt")
 
     def score(self, texts: Sequence[str]) -> list[TextScore]:
         """The log-probability of each text, as it is. Raises ValueError for what is longer than its training's rows."""
@@ -215,7 +254,7 @@ class TextEncoder(TextModel):
             segments.append(kinds)
         if long := [number for number, row in enumerate(ids, 1) if len(row) > self.input.max_len]:
             raise ValueError(f"texts {long[:5]} have more than {self.input.max_len} tokens together: shorten them")
-        said = self._said(ids, segments)
+        said = as_array(self._said(ids, segments))
         if len(said) and said.shape[-1] == 1:
             return [{"value": value} for value in said[:, 0].tolist()]
         shares = np.exp(said - said.max(-1, keepdims=True)) if len(said) else said
@@ -223,6 +262,30 @@ class TextEncoder(TextModel):
             dict(sorted(zip(self.labels, (row / row.sum()).tolist(), strict=True), key=lambda item: -item[1]))
             for row in shares
         ]
+
+    def answer(self, questions: Sequence[str], passages: Sequence[str]) -> list[str]:
+        """What answers each question, as it stands in its passage; "" where no span is likelier than none (Devlin et
+        al. 2019, section 4.3). A long passage is read in windows that begin half of the room apart."""
+        self._needs("span")
+        first, others = one_or_all(questions), one_or_all(passages)
+        if len(first) != len(others):
+            raise ValueError(f"{len(first)} questions and {len(others)} passages: give one for each")
+        pieces, views, rows = self.tokenizer.encode_batch(others), list[tuple[int, range]](), []
+        for number, (question, context) in enumerate(zip(self.read(first, 4), pieces, strict=True)):
+            room = self.input.max_len - len(question) - 3
+            for view in windows(len(context), room, max(1, room // 2)):
+                views.append((number, view))
+                rows.append(marked(question, context[view.start : view.stop], cls=BOS, sep=EOS))
+        none, best = [np.inf] * len(first), [(-np.inf, 0, 0)] * len(first)
+        for (number, view), (tokens, _), said in zip(views, rows, self._said(*zip(*rows, strict=True)), strict=True):
+            none[number] = min(none[number], float(said[0].sum()))
+            score, begin, end = likeliest(said[len(tokens) - len(view) - 1 : len(tokens) - 1])
+            best[number] = max(best[number], (score, begin + view.start, end + view.start))
+        found = []
+        for (score, begin, end), nowhere, context, text in zip(best, none, pieces, others, strict=True):
+            places = offsets([self.tokenizer.piece_bytes(id) for id in context], text) if score > nowhere else []
+            found.append(text[places[begin][0] : places[end][1]].strip() if places else "")
+        return found
 
     def tag(self, texts: Sequence[str]) -> list[list[str]]:
         """The tag of each word of each text, words being what stands between spaces."""
@@ -257,23 +320,34 @@ class TextEncoder(TextModel):
             found.append([list(zip(*both, strict=True)) for both in named])
         return found
 
-    def _said(self, ids: list[list[int]], segments: list[list[int]]) -> np.ndarray:
+    def _said(self, ids: Sequence[list[int]], segments: Sequence[list[int]]) -> list[Tensor]:
         """What the head says of each row, with its segments where the model tells them apart."""
-        if not self.config.segments:
-            return as_array(in_batches(ids, self.module, self.device))
+        if self.config.segments < 2:
+            return in_batches(ids, self.module, self.device)
         found: dict[int, Tensor] = {}
         with torch.no_grad():
             for batch in batches([len(row) for row in ids]):
                 tokens = padded([ids[at] for at in batch], self.device)
                 kinds = padded([segments[at] for at in batch], self.device)[:, : tokens.shape[1]]
                 found.update(zip(batch, self.module(tokens, segments=kinds), strict=True))
-        return as_array([found[at] for at in range(len(ids))])
+        return [found[at] for at in range(len(ids))]
 
     def _needs(self, kind: str) -> None:
         head = self.config.head.kind if self.config.head else None
         if head != kind:
             told = f"a head for {head}" if head else "no head"
             raise ValueError(f"this model has {told}; train one with model.head = {kind!r} for that")
+
+
+def likeliest(logits: Tensor) -> tuple[float, int, int]:
+    """The best sum of where an answer begins and ends, and these, of logits (T, 2)."""
+    if not len(logits):
+        return -np.inf, 0, 0
+    begin, end = logits.float().unbind(-1)
+    sums = begin[:, None] + end
+    fits = torch.ones_like(sums, dtype=torch.bool).triu().tril(LONGEST_ANSWER - 1)
+    best = int(sums.masked_fill(~fits, -torch.inf).argmax())
+    return float(sums.flatten()[best]), *divmod(best, len(end))
 
 
 def ends(ids: list[int]) -> list[int]:

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from headway.nn.attend import Attend, attend, grouped
 from headway.nn.cache import Cache, KVCache, SourceCache, WindowCache
-from headway.nn.mask import Causal, Document, Full, Mask, Permutation, Prefix, Window
+from headway.nn.mask import Causal, Document, Full, Mask, Permutation, Prefix, Streams, Window
 from headway.nn.mixer import Mixer, Serves
 from headway.nn.relation import Relation
 from headway.nn.trace import Trace
@@ -35,7 +35,9 @@ class Attention(Mixer):
     enter (`headway.nn.relation`).
     """
 
-    serves = Serves(masks=frozenset({Full, Causal, Window, Prefix, Document, Permutation}), cross=True, cached=True)
+    serves = Serves(
+        masks=frozenset({Full, Causal, Window, Prefix, Document, Permutation, Streams}), cross=True, cached=True
+    )
 
     def __init__(
         self,

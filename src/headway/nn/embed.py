@@ -56,9 +56,17 @@ class Embed(nn.Module):
         x = self.tokens(tokens)
         if self.fix_norm:
             x = x / x.norm(dim=-1, keepdim=True).clamp(min=TINY)
-        x = x * self.scale
+        return self.place(x * self.scale, positions, segments)
+
+    def place(
+        self,
+        x: Float[Tensor, "B T E"],
+        positions: Int[Tensor, "B T"],
+        segments: Int[Tensor, "B T"] | None = None,
+    ) -> Float[Tensor, "B T D"]:
+        """What `forward` makes of the rows of its table."""
         if self.segments is not None:
-            x = x + self.segments(torch.zeros_like(tokens) if segments is None else segments)
+            x = x + self.segments(torch.zeros_like(positions) if segments is None else segments)
         elif segments is not None:
             raise ValueError("segments were given, and the model has none (model.segments = 0)")
         x = self.position(x, positions)

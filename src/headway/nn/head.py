@@ -36,11 +36,19 @@ class Pool(nn.Module):
 
 
 class Words(nn.Module):
-    """Logits of the word at each place (B, T, V): unembed(norm(activation(W x + b)))."""
+    """Logits of the word at each place (B, T, V): unembed(norm(activation(W x + b))). next: what says of two texts
+    whether the second follows (class 0) or comes from elsewhere (1)."""
 
-    def __init__(self, dim: int, unembed: Unembed, activation: Elementwise | None, norm: nn.Module | None) -> None:
+    def __init__(
+        self,
+        dim: int,
+        unembed: Unembed,
+        activation: Elementwise | None,
+        norm: nn.Module | None,
+        next: Classes | None = None,
+    ) -> None:
         super().__init__()
-        self.unembed, self.activation, self.norm = unembed, activation, norm
+        self.unembed, self.activation, self.norm, self.next = unembed, activation, norm, next
         self.dense = nn.Linear(dim, unembed.in_features) if activation is not None else None
 
     def hidden(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T E"]:

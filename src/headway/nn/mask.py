@@ -100,6 +100,24 @@ class Permutation(Mask):
         return (before | same) & (k >= 0)[:, None, :]
 
 
+@dataclass(frozen=True, eq=False)
+class Streams(Mask):
+    """The two streams of a permutation language model, side by side in one row of 2 N slots (Yang et al. 2019, figure
+    1): the first N read the text, each in its turn and with itself; the other N guess it, each from those whose turn
+    was before. Nobody sees a guess. rank (B, N): as of a `Permutation`."""
+
+    rank: Int[Tensor, "B N"]
+
+    def allows(self, q: Int[Tensor, "B T"], k: Int[Tensor, "B S"]) -> Bool[Tensor, "B T S"]:
+        size = self.rank.shape[1]
+        assert q.shape[1] == k.shape[1] == 2 * size, "two streams look at themselves, whole"
+        read, guess = (
+            Permutation(self.rank, itself).allows(q[:, begin : begin + size], k[:, :size])
+            for begin, itself in ((0, True), (size, False))
+        )
+        return F.pad(torch.cat([read, guess], 1), (0, size))
+
+
 @dataclass(frozen=True)
 class Both(Mask):
     """`a & b`."""

@@ -15,6 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from headway.architecture import WordsConfig
+from headway.models.state import positions_of
 from headway.nn.trace import Trace
 from headway.train.loss import TokenLoss, unembed_loss
 
@@ -32,6 +34,8 @@ def build_loss(model: Seq2SeqConfig | LMConfig | EncoderConfig, train: TrainConf
         head = model.head.kind if model.head else None
         if head is None:
             raise ValueError("model.head: an encoder without a head answers nothing; give it one to train it")
+        if isinstance(model.head, WordsConfig) and model.head.next:
+            return balanced(partial(words_and_next, train=train), balance_of(model))
         plain = {"words": words, "classes": classes, "tags": tags, "span": span, "vector": contrast}[head]
         return balanced(partial(plain, train=train), balance_of(model))
     if model.kind == "lm" and model.future is not None:
@@ -68,6 +72,18 @@ def words(model: Any, inputs: dict[str, Tensor], targets: Tensor, trace: Trace |
     """Cross-entropy of each token that is asked: those of `targets` that are not PAD."""
     watched = {"trace": trace} if trace is not None else {}
     return unembed_loss(model.hidden(**inputs, **watched), model.unembed, targets, train.smoothing)
+
+
+def words_and_next(
+    model: Any, inputs: dict[str, Tensor], targets: Tensor, trace: Trace | None, train: TrainConfig
+) -> TokenLoss:
+    """That of the words, and the mean over texts of whether the second sentence follows (Devlin et al. 2019). The plain
+    loss is of the words alone. inputs.next (B,): True where it follows, class 0 of the head."""
+    rest = {name: value for name, value in inputs.items() if name != "next"}
+    x = model.vectors(**rest, trace=trace)
+    found = unembed_loss(model.head.hidden(x), model.unembed, targets, train.smoothing)
+    logits = model.head.next(x, positions_of(rest["tokens"]))
+    return found._replace(loss=found.loss + found.tokens * F.cross_entropy(logits, (~inputs["next"]).long()))
 
 
 def ahead(
