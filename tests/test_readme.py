@@ -13,7 +13,7 @@ import typer.core
 from conftest import Toy
 from headway import cli
 from headway.documents.terms import Terms
-from headway.recipe import parse_recipe
+from headway.recipe import parse_model, parse_recipe
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -112,6 +112,17 @@ def test_the_recipes_and_term_lists_of_the_guides_are_valid(tmp_path: Path) -> N
     for text in lists:
         (tmp_path / "terms.tsv").write_text(text, encoding="utf-8")
         assert len(Terms.load(tmp_path / "terms.tsv").terms) == 3
+
+
+def test_the_predecessors_of_the_guide_are_valid() -> None:
+    page = ROOT / "docs" / "guide" / "predecessors.md"
+    [example] = blocks(page, "toml")
+    cells = re.findall(r"`(decoder = \{.*?\})`", page.read_text(encoding="utf-8"))
+    assert len(cells) == 5
+    decoders = [tomllib.loads(example)["model"]["decoder"], *(tomllib.loads(cell)["decoder"] for cell in cells)]
+    for decoder in decoders:
+        for preset in ("rnnsearch", "transformer-tiny"):  # any encoder goes with it
+            assert parse_model({"preset": preset, "decoder": decoder}).decoder.kind == decoder["kind"]
 
 
 def test_every_make_target_of_the_documents_exists() -> None:
