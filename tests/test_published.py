@@ -54,9 +54,9 @@ def of_bert(encoder_and_pooler: int, dim: int, vocab_size: int, embed_dim: int |
 
 
 def of_xlnet(published: int, dim: int, num_layers: int) -> int:
-    """With the bias of the head for words; without the mask's embedding, and in each layer without the bias and the two
-    vectors a head that tell texts apart, each as wide as the stream over all heads."""
-    return published + 32000 - dim - num_layers * 3 * dim
+    """With the bias of the head for words; in each layer without the bias and the two vectors a head that tell texts
+    apart, each as wide as the stream over all heads."""
+    return published + 32000 - num_layers * 3 * dim
 
 
 COUNTS = {

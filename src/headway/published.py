@@ -108,15 +108,15 @@ BERT: dict[str, Published] = {
 
 
 def _xlnet(dim: int, num_layers: int, num_heads: int) -> Table:
-    """The stream that reads a text. The other one, which guesses words in an order of its own, has an embedding of the
-    mask besides, and each layer of the published files says of two tokens whether they are of one text (a bias and two
-    vectors a head), which is not here: texts of one kind."""
+    """Each layer of the published files also says of two tokens whether they are of one text (a bias and two vectors a
+    head), which is not here: texts of one kind."""
     mixer = {"kind": "attention", "num_heads": num_heads, "bias": False, "dropout": 0.1, "position": {"kind": "xl"}}
     ffn = {"kind": "gelu", "dim": 4 * dim, "dropout": 0.1}
     return {
         "kind": "encoder",
         "dim": dim,
         "position": NO_POSITION,
+        "two_streams": True,
         "stack": _stack(_repeat(num_layers), mixer, "post", {"kind": "layernorm", "eps": 1e-12}, ffn=ffn),
         "head": {"kind": "words", "transform": "none", "bias": True, "tie": True},
     }
