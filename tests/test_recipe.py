@@ -101,6 +101,7 @@ def test_a_part_with_a_default_may_leave_out_its_kind() -> None:
     recipe = parse(search__penalty={"alpha": 1}, train__smoothing__epsilon=0)
     assert recipe.search.penalty == GNMTConfig(alpha=1.0)
     assert recipe.train.smoothing == UniformSmoothingConfig(epsilon=0.0)
+    assert parse(TEXT.replace('kind = "stack"\n', "")).model == parse().model
 
 
 def test_a_preset_is_taken_by_name_and_changed_by_merging() -> None:

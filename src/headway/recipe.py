@@ -6,7 +6,7 @@ What TOML may say beyond the configs, all of it rewritten here into their plain 
 * `mixer = "attention"` for `mixer = {kind = "attention"}`, wherever parts come in kinds.
 * `[model.decoder.layer]`: a default under every entry of `layers`; `{repeat = 5, mixer = "linear"}`: five such layers.
   Where an entry names another kind than its default, it keeps what the new kind also knows (`num_heads`).
-* A part that has a default may leave out its `kind`: `penalty = {alpha = 1.0}`.
+* A part that has a default may leave out its `kind`: `penalty = {alpha = 1.0}`; so may a stack, which has layers.
 * `clip = "none"` switches off what `headway.config` marks as OFF.
 
 Faults are then led back to the place that was written: to `layers[0]` of a repeated entry, or to the default layer.
@@ -223,6 +223,7 @@ def _plain(written: Table) -> tuple[Table, Origins, list[Fault]]:
                 repeat = 1
             layers += [_merge([LayerConfig], default, entry)] * repeat
             origin += [index] * repeat
+        stack.setdefault("kind", "stack")
         stack["layers"], origins[where] = layers, origin
     if isinstance(plain.get("model"), dict):
         plain["model"].setdefault("kind", "seq2seq")
