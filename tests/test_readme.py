@@ -116,7 +116,8 @@ def test_the_recipes_and_term_lists_of_the_guides_are_valid(tmp_path: Path) -> N
 
 def test_the_predecessors_of_the_guide_are_valid() -> None:
     page = ROOT / "docs" / "guide" / "predecessors.md"
-    [example] = blocks(page, "toml")
+    example, elmo = blocks(page, "toml")
+    assert parse_model(tomllib.loads(elmo)["model"]).stack.kind == tomllib.loads(elmo)["objective"]["kind"]
     cells = re.findall(r"`(decoder = \{.*?\})`", page.read_text(encoding="utf-8"))
     assert len(cells) == 5
     decoders = [tomllib.loads(example)["model"]["decoder"], *(tomllib.loads(cell)["decoder"] for cell in cells)]

@@ -507,6 +507,13 @@ class LMConfig(ShapeConfig):
     toml_keys: ClassVar = ("preset",)
 
 
+class BothWaysConfig(Config):
+    """LSTMs of two language models, one each way, and a mix of their layers (ELMo: Peters et al. 2018)."""
+
+    kind: Literal["both_ways"] = "both_ways"
+    num_layers: Size = 2
+
+
 class EncoderConfig(ShapeConfig):
     """Encoder-only. segments: kinds of text that are told apart (BERT: 2). two_streams: it has a vector for what is to
     be guessed, so that it can learn from a text in any order (XLNet)."""
@@ -515,7 +522,7 @@ class EncoderConfig(ShapeConfig):
     scale_embedding: bool = False
     segments: Count = 0
     two_streams: bool = False
-    stack: StackConfig
+    stack: Annotated[StackConfig | BothWaysConfig, Field(discriminator="kind")]
     head: Annotated[HeadConfig | None, OFF] = None
 
     toml_keys: ClassVar = ("preset",)

@@ -15,6 +15,7 @@ from torch import nn
 from headway.architecture import (
     ALiBiConfig,
     AttentionConfig,
+    BothWaysConfig,
     BucketsConfig,
     ClassesConfig,
     DeepRNNConfig,
@@ -70,6 +71,7 @@ from headway.models.lm import LM
 from headway.models.seq2seq import Decoder, Seq2Seq
 from headway.nn.attention import Attention, WindowAttention
 from headway.nn.block import Block, Layer, ParallelBlock
+from headway.nn.both_ways import BothWays
 from headway.nn.elementwise import Elementwise
 from headway.nn.embed import Embed, Unembed
 from headway.nn.experts import Experts
@@ -177,7 +179,10 @@ def build_lm(config: LMConfig, vocab_size: int) -> LM:
 def build_encoder(config: EncoderConfig, vocab_size: int) -> Encoder:
     tokens = nn.Embedding(vocab_size, config.embed_dim or config.dim)
     view = Full() & Streams(torch.zeros(0, 0, dtype=torch.int64)) if config.two_streams else Full()
-    stack = build_stack(config.stack, Side(config, view, "model.stack", alpha=deepnorm(config)[0][0]))
+    if isinstance(config.stack, BothWaysConfig):
+        stack = BothWays(config.dim, config.stack.num_layers, config.dropout)
+    else:
+        stack = build_stack(config.stack, Side(config, view, "model.stack", alpha=deepnorm(config)[0][0]))
     head = build_head(config, tokens) if config.head else None
     embed = build_embed(config, tokens, segments=config.segments)
     return Encoder(embed, stack, head, two_streams=config.two_streams)
@@ -228,7 +233,8 @@ def build_head(config: EncoderConfig, tokens: nn.Embedding) -> Head:
             if tie:
                 unembed.weight = tokens.weight
             activation = Elementwise(ACTIVATIONS[transform]) if transform else None
-            norm = config.embed_norm or config.stack.layers[-1].norm
+            plain = LayerNormConfig() if isinstance(config.stack, BothWaysConfig) else config.stack.layers[-1].norm
+            norm = config.embed_norm or plain
             pair = Classes(dim, 2, Pool(dim, "pooler"), 0.0) if follows else None
             return Words(dim, unembed, activation, build_norm(norm, width) if transform else None, pair)
         case ClassesConfig(num=num, pool=pool):
@@ -365,7 +371,7 @@ def deepnorm(config: Seq2SeqConfig | LMConfig | EncoderConfig) -> list[tuple[flo
 
     if isinstance(config, Seq2SeqConfig):
         return list(deepnorm_alpha_beta(depth(config.encoder), depth(config.decoder)))
-    return list(deepnorm_alpha_beta(depth(config.stack), 0))
+    return list(deepnorm_alpha_beta(depth(config.stack), 0)) if isinstance(config.stack, StackConfig) else []
 
 
 def model_betas(

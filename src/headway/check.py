@@ -251,6 +251,7 @@ READS = {
     "ul2": ("seq2seq", None),
     "masked": ("encoder", "words"),
     "permuted": ("encoder", "words"),
+    "both_ways": ("encoder", "words"),
     "answers": ("encoder", "span"),
     "classes": ("encoder", "classes"),
     "number": ("encoder", "classes"),
@@ -320,6 +321,11 @@ def _check_guesses(objective: ObjectiveConfig, model: EncoderConfig) -> Iterator
     if turns != model.two_streams:
         wrong = f'objective.kind = "{objective.kind}" needs it to be {str(turns).lower()}'
         yield Fault(("model", "two_streams"), model.two_streams, wrong)
+    if objective.kind == "both_ways" and model.stack.kind != "both_ways":
+        wrong = 'objective.kind = "both_ways" trains the two language models of a stack of kind "both_ways"'
+        yield Fault(("model", "stack", "kind"), model.stack.kind, wrong)
+    if model.two_streams and model.stack.kind != "stack":
+        yield Fault(("model", "two_streams"), True, f'a stack of kind "{model.stack.kind}" has one stream; drop it')
     follows = isinstance(objective, MaskedConfig) and objective.next_sentence
     if isinstance(model.head, WordsConfig) and model.head.next != follows:
         wrong = "says whether a second sentence follows, which objective.next_sentence trains; set both or none"

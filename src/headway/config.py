@@ -270,6 +270,12 @@ class SpansConfig(Config):
     mean: Annotated[float, Field(ge=1)] = 3.0
 
 
+class BothWaysObjectiveConfig(Config):
+    """The token behind each and the one before each, of a model that reads each line both ways (Peters et al. 2018)."""
+
+    kind: Literal["both_ways"] = "both_ways"
+
+
 class UL2Config(Config):
     """A mixture of what can be dropped, short spans, long ones and the end, each with its mode's token before the
     source (Tay et al. 2022); rows as blocks of causal."""
@@ -330,6 +336,7 @@ ObjectiveConfig = Annotated[
     | MaskedConfig
     | PermutedConfig
     | SpansConfig
+    | BothWaysObjectiveConfig
     | UL2Config
     | ChatObjectiveConfig
     | AnswersConfig

@@ -108,7 +108,7 @@ class TextValidation:
             raise ValueError("no text is left to validate on: name others (data.valid_text), or raise data.max_len")
         loader = loader_of(self.texts, recipe, seed=0)
         self.batches: list[Batch] = [loader.batch(0, at) for at in range(len(loader.plan(0)))]
-        self.loss = build_loss(recipe.model, recipe.train)
+        self.loss = build_loss(recipe.model, recipe.train, recipe.objective.kind)
         self.lines = data.valid
 
     def __len__(self) -> int:
@@ -129,7 +129,7 @@ class TextValidation:
     def accuracy(self, model: nn.Module, device: torch.device) -> dict[str, float]:
         """The share that the likeliest answer is right of, where answers are few; of numbers, how they correlate."""
         kind = self.recipe.objective.kind
-        if kind in ("causal", "prefix", "spans", "ul2", "chat", "contrast"):
+        if kind in ("causal", "prefix", "spans", "ul2", "chat", "both_ways", "contrast"):
             return {}
         right, asked, said = 0, 0, list[Tensor]()
         wanted = list[Tensor]()

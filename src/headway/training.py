@@ -162,7 +162,7 @@ def train(
             learning = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
             log.info("LoRA of rank %d: %s parameters learn", chosen.train.lora.rank, f"{learning:,}")
         model.to(where)
-        loss = build_loss(chosen.model, chosen.train)
+        loss = build_loss(chosen.model, chosen.train, chosen.objective.kind)
         log.info("%s", estimated(folder, model, loader, chosen, loss, where).words())
         loop.train(
             model,

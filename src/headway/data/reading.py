@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from headway.config import (
     AnswersConfig,
+    BothWaysObjectiveConfig,
     CausalConfig,
     ChatObjectiveConfig,
     ClassesObjectiveConfig,
@@ -60,7 +61,7 @@ from headway.data.spans import (
 )
 from headway.data.texts import Example, Line
 from headway.text.chat import CHATS, Chat, Messages
-from headway.text.tokenizer import BOS, EOS, Tokenizer
+from headway.text.tokenizer import BOS, EOS, PAD, Tokenizer
 
 MASK = "<mask>"
 """The atom that stands for a masked word: `tokenizer.tags = ["mask"]`."""
@@ -100,6 +101,8 @@ def read_rows(objective: ObjectiveConfig, lines: Sequence[Line], tokenizer: Toke
             return in_twos(objective, lines, tokenizer, max_len)
         case MaskedConfig() | PermutedConfig():
             return for_guessing(objective, lines, tokenizer, max_len)
+        case BothWaysObjectiveConfig():
+            return for_both_ways(lines, tokenizer, max_len)
         case ChatObjectiveConfig(chat=name):
             return chats(lines, tokenizer, max_len, CHATS[name])
         case AnswersConfig(stride=stride):
@@ -281,6 +284,13 @@ def in_twos(objective: MaskedConfig, lines: Sequence[Line], tokenizer: Tokenizer
 
     lengths = np.array([len(documents[document][at]) + longest + 3 for document, at, _ in starts], dtype=np.uint32)
     return Texts(make, lengths, [f"line {number}" for *_, number in starts], None, [told] if long else [])
+
+
+def for_both_ways(lines: Sequence[Line], tokenizer: Tokenizer, max_len: int) -> Texts:
+    ids, places, told = encoded(lines, tokenizer, max_len - 2)
+    rows = [Masked([BOS, *row, EOS], [*row, EOS, PAD], [0] * (len(row) + 2), None) for row in ids]
+    lengths = np.array([len(row.tokens) for row in rows], dtype=np.uint32)
+    return Texts(lambda row, _: rows[row], lengths, places, None, told)
 
 
 Masker = Callable[[list[int], list[int], bool | None, np.random.Generator], Masked]

@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from headway.models.state import positions_of
+from headway.nn.both_ways import BothWays
 from headway.nn.embed import Embed, Unembed
 from headway.nn.head import Head, Words
 from headway.nn.mask import Document, Full, Mask, Streams
@@ -20,7 +21,9 @@ from headway.nn.trace import Trace
 class Encoder(nn.Module):
     """Tokens in; what the head says out, or without a head the vectors of the tokens."""
 
-    def __init__(self, embed: Embed, stack: Stack, head: Head | None = None, *, two_streams: bool = False) -> None:
+    def __init__(
+        self, embed: Embed, stack: Stack | BothWays, head: Head | None = None, *, two_streams: bool = False
+    ) -> None:
         """two_streams: with a vector for a token that is to be guessed (Yang et al. 2019)."""
         super().__init__()
         self.embed, self.stack, self.head = embed, stack, head

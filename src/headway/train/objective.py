@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from headway.architecture import WordsConfig
-from headway.models.state import positions_of
+from headway.models.state import PAD, positions_of
 from headway.nn.trace import Trace
 from headway.train.loss import TokenLoss, unembed_loss
 
@@ -28,12 +28,17 @@ Loss = Callable[[Any, Any, torch.device], TokenLoss]
 """(model, batch, device) -> sums over the batch."""
 
 
-def build_loss(model: Seq2SeqConfig | LMConfig | EncoderConfig, train: TrainConfig) -> Loss:
-    """The loss that this shape of model is trained by, with its experts' balance where it has experts."""
+def build_loss(
+    model: Seq2SeqConfig | LMConfig | EncoderConfig, train: TrainConfig, objective: str | None = None
+) -> Loss:
+    """The loss that this shape of model is trained by, with its experts' balance where it has experts. objective: its
+    kind, where a head has two."""
     if model.kind == "encoder":
         head = model.head.kind if model.head else None
         if head is None:
             raise ValueError("model.head: an encoder without a head answers nothing; give it one to train it")
+        if objective == "both_ways":
+            return balanced(partial(both_ways, train=train), 0.0)
         if isinstance(model.head, WordsConfig) and model.head.next:
             return balanced(partial(words_and_next, train=train), balance_of(model))
         plain = {"words": words, "classes": classes, "tags": tags, "span": span, "vector": contrast}[head]
@@ -84,6 +89,23 @@ def words_and_next(
     found = unembed_loss(model.head.hidden(x), model.unembed, targets, train.smoothing)
     logits = model.head.next(x, positions_of(rest["tokens"]))
     return found._replace(loss=found.loss + found.tokens * F.cross_entropy(logits, (~inputs["next"]).long()))
+
+
+def both_ways(
+    model: Any, inputs: dict[str, Tensor], targets: Tensor, trace: Trace | None, train: TrainConfig
+) -> TokenLoss:
+    """The mean of the token behind each, guessed from those up to it, and of the one before each, from those on from it
+    (Peters et al. 2018, section 3.1)."""
+    tokens = inputs["tokens"]
+    positions = positions_of(tokens)
+    before = F.pad(tokens[:, :-1], (1, 0)).masked_fill(tokens == PAD, PAD)
+    forth, back = (
+        unembed_loss(model.head.hidden(way), model.unembed, asked, train.smoothing)
+        for way, asked in zip(
+            model.stack.ways(model.embed(tokens, positions), positions), (targets, before), strict=True
+        )
+    )
+    return TokenLoss((forth.loss + back.loss) / 2, (forth.nll + back.nll) / 2, forth.tokens)
 
 
 def ahead(
