@@ -116,11 +116,12 @@ def test_the_recipes_and_term_lists_of_the_guides_are_valid(tmp_path: Path) -> N
 
 def test_the_predecessors_of_the_guide_are_valid() -> None:
     page = ROOT / "docs" / "guide" / "predecessors.md"
-    example, elmo = blocks(page, "toml")
-    assert parse_model(tomllib.loads(elmo)["model"]).stack.kind == tomllib.loads(elmo)["objective"]["kind"]
+    example, elmo, decomposable = (tomllib.loads(block) for block in blocks(page, "toml"))
+    assert parse_model(elmo["model"]).stack.kind == elmo["objective"]["kind"]
+    assert parse_model(decomposable["model"]).head.num == len(decomposable["objective"]["names"])
     cells = re.findall(r"`(decoder = \{.*?\})`", page.read_text(encoding="utf-8"))
     assert len(cells) == 5
-    decoders = [tomllib.loads(example)["model"]["decoder"], *(tomllib.loads(cell)["decoder"] for cell in cells)]
+    decoders = [example["model"]["decoder"], *(tomllib.loads(cell)["decoder"] for cell in cells)]
     for decoder in decoders:
         for preset in ("rnnsearch", "transformer-tiny"):  # any encoder goes with it
             assert parse_model({"preset": preset, "decoder": decoder}).decoder.kind == decoder["kind"]

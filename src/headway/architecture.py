@@ -403,12 +403,13 @@ class WordsConfig(Config):
 
 
 class ClassesConfig(Config):
-    """One answer for a text: of `num` classes, or (num = 1) a number. pool: the first token's vector, the mean of all,
-    or BERT's pooler, tanh(W first)."""
+    """One answer for a text: of `num` classes, or (num = 1) a number. pool: the first token's vector, the mean or the
+    sum of all, or BERT's pooler, tanh(W first). hidden_dim: of two layers with ReLUs behind it; None: none."""
 
     kind: Literal["classes"] = "classes"
     num: Size
-    pool: Literal["first", "mean", "pooler"] = "pooler"
+    pool: Literal["first", "mean", "sum", "pooler"] = "pooler"
+    hidden_dim: Annotated[Size | None, OFF] = None
 
 
 class TagsConfig(Config):
@@ -514,6 +515,15 @@ class BothWaysConfig(Config):
     num_layers: Size = 2
 
 
+class DecomposableConfig(Config):
+    """Each word of one text held against all of the other, whatever their order; intra: and against its own, with a
+    learned number for each distance up to `reach` (Parikh et al. 2016)."""
+
+    kind: Literal["decomposable"] = "decomposable"
+    intra: bool = False
+    reach: Size = 10
+
+
 class EncoderConfig(ShapeConfig):
     """Encoder-only. segments: kinds of text that are told apart (BERT: 2). two_streams: it has a vector for what is to
     be guessed, so that it can learn from a text in any order (XLNet)."""
@@ -522,10 +532,15 @@ class EncoderConfig(ShapeConfig):
     scale_embedding: bool = False
     segments: Count = 0
     two_streams: bool = False
-    stack: Annotated[StackConfig | BothWaysConfig, Field(discriminator="kind")]
+    stack: Annotated[StackConfig | BothWaysConfig | DecomposableConfig, Field(discriminator="kind")]
     head: Annotated[HeadConfig | None, OFF] = None
 
     toml_keys: ClassVar = ("preset",)
+
+    @property
+    def tells_texts_apart(self) -> bool:
+        """Whether it has to be told which of two texts a token is of."""
+        return self.segments > 1 or self.stack.kind == "decomposable"
 
 
 ModelConfig = Seq2SeqConfig

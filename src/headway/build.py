@@ -18,6 +18,7 @@ from headway.architecture import (
     BothWaysConfig,
     BucketsConfig,
     ClassesConfig,
+    DecomposableConfig,
     DeepRNNConfig,
     DynamicScalingConfig,
     ElmanConfig,
@@ -72,6 +73,7 @@ from headway.models.seq2seq import Decoder, Seq2Seq
 from headway.nn.attention import Attention, WindowAttention
 from headway.nn.block import Block, Layer, ParallelBlock
 from headway.nn.both_ways import BothWays
+from headway.nn.decomposable import Decomposable
 from headway.nn.elementwise import Elementwise
 from headway.nn.embed import Embed, Unembed
 from headway.nn.experts import Experts
@@ -179,10 +181,13 @@ def build_lm(config: LMConfig, vocab_size: int) -> LM:
 def build_encoder(config: EncoderConfig, vocab_size: int) -> Encoder:
     tokens = nn.Embedding(vocab_size, config.embed_dim or config.dim)
     view = Full() & Streams(torch.zeros(0, 0, dtype=torch.int64)) if config.two_streams else Full()
-    if isinstance(config.stack, BothWaysConfig):
-        stack = BothWays(config.dim, config.stack.num_layers, config.dropout)
-    else:
-        stack = build_stack(config.stack, Side(config, view, "model.stack", alpha=deepnorm(config)[0][0]))
+    match config.stack:
+        case BothWaysConfig(num_layers=num):
+            stack = BothWays(config.dim, num, config.dropout)
+        case DecomposableConfig(intra=intra, reach=reach):
+            stack = Decomposable(config.dim, intra=intra, reach=reach, dropout=config.dropout)
+        case StackConfig():
+            stack = build_stack(config.stack, Side(config, view, "model.stack", alpha=deepnorm(config)[0][0]))
     head = build_head(config, tokens) if config.head else None
     embed = build_embed(config, tokens, segments=config.segments)
     return Encoder(embed, stack, head, two_streams=config.two_streams)
@@ -233,12 +238,12 @@ def build_head(config: EncoderConfig, tokens: nn.Embedding) -> Head:
             if tie:
                 unembed.weight = tokens.weight
             activation = Elementwise(ACTIVATIONS[transform]) if transform else None
-            plain = LayerNormConfig() if isinstance(config.stack, BothWaysConfig) else config.stack.layers[-1].norm
+            plain = config.stack.layers[-1].norm if isinstance(config.stack, StackConfig) else LayerNormConfig()
             norm = config.embed_norm or plain
             pair = Classes(dim, 2, Pool(dim, "pooler"), 0.0) if follows else None
             return Words(dim, unembed, activation, build_norm(norm, width) if transform else None, pair)
-        case ClassesConfig(num=num, pool=pool):
-            return Classes(dim, num, Pool(dim, pool), dropout)
+        case ClassesConfig(num=num, pool=pool, hidden_dim=hidden):
+            return Classes(dim, num, Pool(dim, pool), dropout, hidden)
         case TagsConfig(num=num):
             return Tags(dim, num, dropout)
         case SpanConfig():

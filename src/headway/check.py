@@ -324,6 +324,8 @@ def _check_guesses(objective: ObjectiveConfig, model: EncoderConfig) -> Iterator
     if objective.kind == "both_ways" and model.stack.kind != "both_ways":
         wrong = 'objective.kind = "both_ways" trains the two language models of a stack of kind "both_ways"'
         yield Fault(("model", "stack", "kind"), model.stack.kind, wrong)
+    if model.stack.kind == "decomposable":
+        yield from _check_decomposable(objective, model)
     if model.two_streams and model.stack.kind != "stack":
         yield Fault(("model", "two_streams"), True, f'a stack of kind "{model.stack.kind}" has one stream; drop it')
     follows = isinstance(objective, MaskedConfig) and objective.next_sentence
@@ -332,11 +334,22 @@ def _check_guesses(objective: ObjectiveConfig, model: EncoderConfig) -> Iterator
         yield Fault(("model", "head", "next"), model.head.next, wrong)
 
 
+def _check_decomposable(objective: ObjectiveConfig, model: EncoderConfig) -> Iterator[Fault]:
+    if objective.kind not in ("classes", "number"):
+        wrong = "holds two texts against each other, which objectives classes and number ask of; take another stack"
+        yield Fault(("model", "stack", "kind"), "decomposable", wrong)
+    if model.dim % 2:
+        yield Fault(("model", "dim"), model.dim, "decomposable attention works at half of it; take an even dim")
+
+
 def _check_texts(recipe: Recipe) -> Iterator[Fault]:
     """The files of an objective that reads texts, and what is for pairs alone."""
     data, kind = recipe.data, recipe.objective.kind
     if data.text is None:
         yield Fault(("data", "text"), MISSING, f'missing; objective.kind = "{kind}" reads a file of texts')
+    stack = getattr(recipe.model, "stack", None)
+    if stack is not None and stack.kind == "decomposable" and data.second is None:
+        yield Fault(("data", "second"), MISSING, "missing; a stack of kind decomposable compares two texts")
     serves = {
         "labels": ("classes", "number", "tags", "answers"),
         "second": ("classes", "number", "contrast", "answers"),

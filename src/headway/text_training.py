@@ -86,7 +86,7 @@ class TextData:
 
 
 def loader_of(texts: Texts, recipe: Recipe, seed: int) -> TextLoader:
-    apart = isinstance(recipe.model, EncoderConfig) and recipe.model.segments > 1
+    apart = isinstance(recipe.model, EncoderConfig) and recipe.model.tells_texts_apart
     return TextLoader(
         texts.make, texts.lengths, recipe.train.batch_tokens, seed, texts.places.__getitem__, segments=apart
     )

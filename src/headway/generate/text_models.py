@@ -322,7 +322,7 @@ class TextEncoder(TextModel):
 
     def _said(self, ids: Sequence[list[int]], segments: Sequence[list[int]]) -> list[Tensor]:
         """What the head says of each row, with its segments where the model tells them apart."""
-        if self.config.segments < 2:
+        if not self.config.tells_texts_apart:
             return in_batches(ids, self.module, self.device)
         found: dict[int, Tensor] = {}
         with torch.no_grad():

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from headway.models.state import positions_of
 from headway.nn.both_ways import BothWays
+from headway.nn.decomposable import Decomposable
 from headway.nn.embed import Embed, Unembed
 from headway.nn.head import Head, Words
 from headway.nn.mask import Document, Full, Mask, Streams
@@ -22,7 +23,12 @@ class Encoder(nn.Module):
     """Tokens in; what the head says out, or without a head the vectors of the tokens."""
 
     def __init__(
-        self, embed: Embed, stack: Stack | BothWays, head: Head | None = None, *, two_streams: bool = False
+        self,
+        embed: Embed,
+        stack: Stack | BothWays | Decomposable,
+        head: Head | None = None,
+        *,
+        two_streams: bool = False,
     ) -> None:
         """two_streams: with a vector for a token that is to be guessed (Yang et al. 2019)."""
         super().__init__()
@@ -94,6 +100,10 @@ class Encoder(nn.Module):
             if documents is not None or mask is not None:
                 raise ValueError("an order of turns says who sees whom: give rank, or documents and mask")
             return self._guesses(tokens, at, segments, rank, trace)
+        if isinstance(self.stack, Decomposable):
+            if segments is None or documents is not None or mask is not None:
+                raise ValueError("decomposable attention holds two texts against each other: give their segments alone")
+            return self.stack(self.embed(tokens, at), segments=segments, positions=at)
         view = Full() if mask is None else mask
         return self.stack(
             self.embed(tokens, at, segments),
@@ -111,7 +121,7 @@ class Encoder(nn.Module):
         trace: Trace | None,
     ) -> Float[Tensor, "B T D"]:
         """The query stream: both streams go through the stack as one row, and `Streams` says who looks where."""
-        if self.query is None:
+        if self.query is None or not isinstance(self.stack, Stack):
             raise ValueError("an order of turns was given, and the model has one stream: build it with two_streams")
         read = self.embed(tokens, positions, segments)
         guess = self.embed.place(self.query.expand(*tokens.shape, -1), positions, segments)

@@ -11,13 +11,14 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from headway.nn.decomposable import Hidden
 from headway.nn.dropout import Dropout
 from headway.nn.elementwise import Elementwise
 from headway.nn.embed import Unembed
 
 
 class Pool(nn.Module):
-    """One vector for a text: the first token's, the mean of all, or (pooler) tanh(W first + b)."""
+    """One vector for a text: the first token's, the mean or the sum of all, or (pooler) tanh(W first + b)."""
 
     def __init__(self, dim: int, kind: str) -> None:
         super().__init__()
@@ -26,11 +27,11 @@ class Pool(nn.Module):
         self.tanh = Elementwise(torch.tanh)
 
     def forward(self, x: Float[Tensor, "B T D"], positions: Int[Tensor, "B T"]) -> Float[Tensor, "B D"]:
-        """positions: -1 where there is no token; those count nowhere. A text of no tokens gives zeros for the mean."""
+        """positions: -1 where there is no token; those count nowhere. Mean and sum of a text of no tokens are zeros."""
         real = positions >= 0
-        if self.kind == "mean":
+        if self.kind in ("mean", "sum"):
             total = torch.where(real[..., None], x, 0.0).sum(1)
-            return total / real.sum(1, keepdim=True).clamp(min=1)
+            return total if self.kind == "sum" else total / real.sum(1, keepdim=True).clamp(min=1)
         first = x[torch.arange(len(x), device=x.device), real.int().argmax(1)]
         return first if self.dense is None else self.tanh(self.dense(first))
 
@@ -62,14 +63,16 @@ class Words(nn.Module):
 
 
 class Classes(nn.Module):
-    """Logits of each class of the text (B, N); N = 1 is a number."""
+    """Logits of each class of the text (B, N); N = 1 is a number. hidden_dim: of two layers before the classes."""
 
-    def __init__(self, dim: int, num: int, pool: Pool, dropout: float) -> None:
+    def __init__(self, dim: int, num: int, pool: Pool, dropout: float, hidden_dim: int | None = None) -> None:
         super().__init__()
-        self.pool, self.dropout, self.out = pool, Dropout(dropout), nn.Linear(dim, num)
+        self.pool, self.dropout, self.out = pool, Dropout(dropout), nn.Linear(hidden_dim or dim, num)
+        self.hidden = Hidden(dim, hidden_dim, dropout) if hidden_dim is not None else None
 
     def forward(self, x: Float[Tensor, "B T D"], positions: Int[Tensor, "B T"]) -> Float[Tensor, "B N"]:
-        return self.out(self.dropout(self.pool(x, positions)))
+        pooled = self.pool(x, positions)
+        return self.out(self.dropout(pooled if self.hidden is None else self.hidden(pooled)))
 
 
 class Tags(nn.Module):
