@@ -24,6 +24,7 @@ COMMANDS = [
     "explain",
     "generate",
     "init",
+    "label",
     "report",
     "score",
     "show",

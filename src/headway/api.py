@@ -45,6 +45,7 @@ from headway.evaluate.run_report import tables as tables_of
 from headway.folder import as_json, describe, open_model
 from headway.folder import load as load
 from headway.folder import load_pair as load_pair
+from headway.folder import load_reader as load_reader
 from headway.folder import load_writer as load_writer
 from headway.formats.kinds import read_document
 from headway.formats.lines import Lines

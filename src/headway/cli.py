@@ -395,6 +395,46 @@ def embed(
 
 
 @app.command()
+def label(
+    model: ModelFolder,
+    file: Annotated[str, typer.Argument(metavar="[FILE|-]", help="Texts, one a line; or questions.")] = "-",
+    second: Annotated[
+        str | None, typer.Option("--second", help="The second text of each, line by line; or the passages.")
+    ] = None,
+    out: Annotated[str | None, typer.Option("-o", "--out", help="Write here instead of standard output.")] = None,
+    device: DeviceOption = Device.auto,
+    dtype: DtypeOption = Dtype.float32,
+    threads: ThreadsOption = None,
+    quiet: QuietOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """What a trained encoder says of each line: its label and how likely that is, its number, its tags, or an
+    answer."""
+    speak(quiet)
+    refuse_same([file, *([second] if second else [])], out)
+    with output(out) as sink:
+        lines = list(lines_of(file, out))
+        others = list(lines_of(second, out)) if second else None
+        from headway import api
+
+        for found in api.load_reader(model, device=device, dtype=dtype, threads=threads).label(lines, others):
+            told = json.dumps(found, ensure_ascii=False) if as_json else label_text(found)
+            sink.write(f"{told}\n".encode())
+
+
+def label_text(found: dict[str, Any]) -> str:
+    match found:
+        case {"label": label, "labels": shares}:
+            return f"{label}\t{shares[label]:.4f}"
+        case {"value": value}:
+            return f"{value:.4f}"
+        case {"tags": tags}:
+            return " ".join(tags)
+        case _:
+            return found["answer"]
+
+
+@app.command()
 def explain(
     model: ModelFolder,
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="A text, such as one sentence.")],

@@ -105,40 +105,41 @@ def load(
     return model
 
 
-def load_pair(
-    path: str | Path,
-    device: str | torch.device | None = None,
-    dtype: str | None = None,
-    threads: int | None = None,
-    batch_invariant: bool = True,
-) -> Model:
+DOES: dict[str, str] = {
+    "seq2seq": "translates: headway translate",
+    "lm": "writes on behind a prompt: headway generate",
+    "encoder": "reads: headway embed, headway label",
+}
+
+
+def load_pair(path: str | Path, *args: Any, **options: Any) -> Model:
     """`load`, of a model that translates. Raises ValueError for another, with what it can do."""
-    found = describe(Path(path)).model if (Path(path) / CONFIG).exists() else None
-    if found is not None and not isinstance(found, Seq2SeqConfig):
-        does = "writes on behind a prompt: headway generate" if isinstance(found, LMConfig) else "reads: headway embed"
-        raise ValueError(
-            f"{path}: this is a model that {does}. It translates nothing; name one that was trained on pairs"
-        )
-    model = load(path, device, dtype, threads, batch_invariant)
+    refuse_other(path, "seq2seq", "translates nothing; name one that was trained on pairs")
+    model = load(path, *args, **options)
     assert isinstance(model, Model)
     return model
 
 
-def load_writer(
-    path: str | Path,
-    device: str | torch.device | None = None,
-    dtype: str | None = None,
-    threads: int | None = None,
-    batch_invariant: bool = True,
-) -> LanguageModel:
+def load_writer(path: str | Path, *args: Any, **options: Any) -> LanguageModel:
     """`load`, of a language model. Raises ValueError for another, with what it can do."""
-    found = describe(Path(path)).model if (Path(path) / CONFIG).exists() else None
-    if found is not None and not isinstance(found, LMConfig):
-        does = "translates: headway translate" if isinstance(found, Seq2SeqConfig) else "reads: headway embed"
-        raise ValueError(f"{path}: this is a model that {does}. It writes nothing; name a language model")
-    model = load(path, device, dtype, threads, batch_invariant)
+    refuse_other(path, "lm", "writes nothing; name a language model")
+    model = load(path, *args, **options)
     assert isinstance(model, LanguageModel)
     return model
+
+
+def load_reader(path: str | Path, *args: Any, **options: Any) -> TextEncoder:
+    """`load`, of an encoder. Raises ValueError for another, with what it can do."""
+    refuse_other(path, "encoder", "labels nothing; name an encoder with a head")
+    model = load(path, *args, **options)
+    assert isinstance(model, TextEncoder)
+    return model
+
+
+def refuse_other(path: str | Path, kind: str, lacks: str) -> None:
+    found = describe(Path(path)).model.kind if (Path(path) / CONFIG).exists() else kind
+    if found != kind:
+        raise ValueError(f"{path}: this is a model that {DOES[found]}. It {lacks}")
 
 
 INVARIANT_TOKENS = 60

@@ -199,6 +199,8 @@ def train(
 def next_step(recipe: Recipe, folder: Path) -> dict[str, Any]:
     """Says what the model can be used for; nothing to add to the scores."""
     does = {"lm": "generate %s PROMPT", "encoder": "embed %s FILE -o vectors.npy"}.get(recipe.model.kind)
+    if recipe.objective.kind in ("classes", "number", "tags", "answers"):
+        does = "label %s FILE" + (" --second FILE" if recipe.data.second else "")
     command = does or "train RECIPE --init %s"
     log.info("next: %s %s", this_command(), command % quote(str(folder)))
     return {}

@@ -87,7 +87,10 @@ def counted(config: Shape, module: Any) -> dict[str, int]:
     tokens, pair = torch.full((1, SHOWN_LENGTH), 4), isinstance(config, Seq2SeqConfig)
     trace = Trace(only={"weights"})  # watched, attention takes the form whose products are counted
     with FlopCounterMode(display=False) as counter, Shapes():
-        module(tokens, tokens, trace=trace) if pair else module(tokens, trace=trace)
+        if isinstance(config, EncoderConfig) and config.stack.kind == "decomposable":
+            module(tokens, segments=(torch.arange(SHOWN_LENGTH) >= SHOWN_LENGTH // 2).long()[None])
+        else:
+            module(tokens, tokens, trace=trace) if pair else module(tokens, trace=trace)
     found = {"flops_per_target_token": counter.get_total_flops() // SHOWN_LENGTH}
     if not isinstance(config, EncoderConfig):
         with Shapes():  # as `start` does, which puts ids where the weights are

@@ -263,6 +263,20 @@ class TextEncoder(TextModel):
             for row in shares
         ]
 
+    def label(self, texts: Sequence[str], second: Sequence[str] | None = None) -> list[dict[str, Any]]:
+        """What the head says of each text (or pair): {"label", "labels": their probabilities}, {"value"}, {"tags"} or
+        {"answer"}, the first texts then being questions. Raises ValueError for a model that says none of these."""
+        kind = self.config.head.kind if self.config.head else None
+        if kind == "classes":
+            found = self.classify(texts, second)
+            return [one if "value" in one else {"label": next(iter(one)), "labels": one} for one in found]
+        if kind == "tags" and second is None:
+            return [{"tags": tags} for tags in self.tag(texts)]
+        if kind == "span" and second is not None:
+            return [{"answer": answer} for answer in self.answer(texts, second)]
+        told = {"tags": "tags the words of one text", "span": "answers questions from passages: give these as second"}
+        raise ValueError(f"this model {told.get(kind or '', 'labels nothing: its head is for ' + (kind or 'nothing'))}")
+
     def answer(self, questions: Sequence[str], passages: Sequence[str]) -> list[str]:
         """What answers each question, as it stands in its passage; "" where no span is likelier than none (Devlin et
         al. 2019, section 4.3). A long passage is read in windows that begin half of the room apart."""
