@@ -17,7 +17,6 @@ import gzip
 import json
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,8 @@ from tables import commit
 import headway
 from headway.data.corpus import read_lines
 from headway.evaluate.run_report import read_runs
-from headway.recipe import load_recipe, recipe_names
+from headway.recipe import load_recipe, recipe_names, resolve_paths
+from headway.text_training import TextData, TextValidation
 
 ENGLISH = (
     "multi30k/train.en.gz",
@@ -73,39 +73,42 @@ def write(path: Path, lines: list[str]) -> None:
 def measured(run: Path, data: Path) -> dict[str, Any]:
     """A row for a run."""
     recipe, [made] = load_recipe(run / "recipe.toml"), read_runs([run], lambda folder: {})
-    facts = json.loads((run / "run.json").read_text(encoding="utf-8"))
-    init = facts.get("init")
-    row = {"recipe": called(recipe, run), "begun from": Path(init).name if init else "", "commit": commit()}
+    init = json.loads((run / "run.json").read_text(encoding="utf-8")).get("init")
+    row = {"recipe": called(recipe, run), "begun_from": Path(init).name if init else "nothing", "commit": commit()}
     row |= {"seed": recipe.train.seed, "steps": made.step, "wall_s": made.seconds and round(made.seconds)}
-    return {**row, **dict(figures(run, recipe.objective.kind, data))}
-
-
-def figures(run: Path, objective: str, data: Path) -> Iterator[tuple[str, Any]]:
-    """(name, number) of what tells how good such a model is."""
     model = headway.load(run)
-    yield "parameters", sum(parameter.numel() for parameter in model.module.parameters())
-    if objective == "translate":
-        [english, german] = (
-            read_lines(data / "multi30k" / f"test_2016_flickr.{language}") for language in ("en", "de")
-        )
-        bleu = BLEU()
-        yield "BLEU", round(bleu.corpus_score(model.translate(english), [german]).score, 2)
-        yield "signature", str(bleu.get_signature())
-    elif objective == "classes":
-        folder = Path(load_recipe(run / "recipe.toml").data.text or "").parent
-        texts, labels = (read(folder / f"sst.test.{part}") for part in ("txt", "labels"))
-        said = [one["label"] for one in model.label(texts)]
-        yield "accuracy", round(sum(a == b for a, b in zip(said, labels, strict=True)) / len(labels), 4)
-    elif objective == "contrast":
-        english, german = (
-            model.embed(list(read_lines(data / "multi30k" / f"test_2016_flickr.{language}")))
-            for language in ("en", "de")
-        )
-        yield "found", round(float(((english @ german.T).argmax(1) == range(len(english))).mean()), 4)
-    else:
-        last = json.loads((run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()[-1])
-        found = {name.removeprefix("valid_"): value for name, value in last.items() if name.startswith("valid_")}
-        yield from ((name.replace("_", " "), round(value, 4)) for name, value in found.items())
+    row["parameters"] = sum(parameter.numel() for parameter in model.module.parameters())
+    name, value = figure(run, model, recipe, data)
+    return {**row, "figure": name, "value": round(float(value), 4)}
+
+
+def figure(run: Path, model: Any, recipe: Any, data: Path) -> tuple[str, float]:
+    """(name, number) of what tells how good such a model is."""
+    captions = [list(read_lines(data / "multi30k" / f"test_2016_flickr.{language}")) for language in ("en", "de")]
+    match recipe.objective.kind:
+        case "translate":
+            bleu = BLEU()
+            score = bleu.corpus_score(model.translate(captions[0]), [captions[1]]).score
+            return f"BLEU of test2016 ({bleu.get_signature()})", score
+        case "classes":
+            folder = (run / str(recipe.data.text)).parent
+            texts, labels = (read(folder / f"sst.test.{part}") for part in ("txt", "labels"))
+            said = [one["label"] for one in model.label(texts)]
+            return "right classes of the test set, %", 100 * sum(map(str.__eq__, said, labels)) / len(labels)
+        case "contrast":
+            english, german = (model.embed(texts) for texts in captions)
+            return "captions of test2016 that find their translation, %", 100 * float(
+                ((english @ german.T).argmax(1) == range(len(english))).mean()
+            )
+    whole = resolve_paths(recipe, run)
+    found = TextValidation(TextData(whole), model.tokenizers, whole)(model.module, 0)
+    for name, told, factor in (
+        ("bits_per_character", "bits per character, held out", 1),
+        ("accuracy", "right masked words, held out, %", 100),
+    ):
+        if name in found:
+            return told, factor * found[name]
+    return "loss, held out, nats", found["loss"]
 
 
 def called(recipe: Any, run: Path) -> str:

@@ -63,6 +63,17 @@ COLUMNS: dict[str, Columns] = {
         "our_mib": ("Headway, MiB", ",.0f"),
         "their_mib": ("peer, MiB", ",.0f"),
     },
+    "family": {
+        "recipe": ("recipe", ""),
+        "begun_from": ("begun from", ""),
+        "commit": ("commit", ""),
+        "seed": ("seed", ""),
+        "steps": ("updates", ",d"),
+        "minutes": ("trained in, min", ".1f"),
+        "parameters": ("parameters", ",d"),
+        "figure": ("figure", ""),
+        "value": ("", ".3f"),
+    },
     "enja": {
         "recipe": ("recipe", ""),
         "commit": ("commit", ""),
@@ -81,14 +92,21 @@ COLUMNS: dict[str, Columns] = {
 """For each table the key of each column, its heading and its format. `minutes` is `wall_s` in minutes, and a signature
 is a number that is explained below the table."""
 
-FITTING = {"": (str, int), ",d": (int,), ",.0f": (int, float), ".1f": (int, float), ".2f": (int, float)}
+FITTING = {
+    "": (str, int),
+    ",d": (int,),
+    ",.0f": (int, float),
+    ".1f": (int, float),
+    ".2f": (int, float),
+    ".3f": (float,),
+}
 """What a format is for: these types and none that is derived from them, as True is from int."""
 PARTS = {
     "multi30k": ("test", {"test2016", "test2017", "test2018", "mscoco"}),
     "enja": ("lines", {"all", "unseen"}),
 }
 """What a run has a row each for: the key, and its values."""
-RUN = ("recipe", "commit", "seed", "pair", "beam", "work", "threads", "peer")
+RUN = ("recipe", "begun_from", "commit", "seed", "pair", "beam", "work", "threads", "peer")
 """The keys, of those that a table has, which tell a run from others."""
 TOKENS = {("en-de", "test2016"): 12_103}
 """Of a reference, as the published score counts them."""
