@@ -573,9 +573,11 @@ def test_a_parallel_layer_adds_what_its_sublayers_make_of_one_norm() -> None:
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
 
 
-def test_a_layer_without_parts_is_abstract() -> None:
+def test_a_layer_that_does_not_say_how_its_parts_are_joined_is_abstract() -> None:
+    layer = Layer()
+    layer.mixer, layer.cross, layer.ffn = nn.Identity(), None, None
     with pytest.raises(TypeError, match="abstract"):
-        Layer()(some(B, T, D), mask=Causal(), positions=places())
+        layer(some(B, T, D), mask=Causal(), positions=places())
 
 
 # ---- initial weights ----
