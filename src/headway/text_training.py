@@ -101,7 +101,10 @@ class TextValidation:
 
     def __init__(self, data: TextData, tokenizers: TokenizerPair, recipe: Recipe) -> None:
         self.recipe, self.tokenizer = recipe, tokenizers.target
-        self.texts: Texts = read_rows(recipe.objective, data.valid, tokenizers.target, recipe.data.max_len)
+        try:
+            self.texts: Texts = read_rows(recipe.objective, data.valid, tokenizers.target, recipe.data.max_len)
+        except ValueError as error:
+            raise ValueError("\n".join(f"validation: {line}" for line in str(error).splitlines())) from error
         for told in self.texts.left_out:
             log.warning("validation: %s", told)
         if not len(self.texts.lengths):
