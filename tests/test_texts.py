@@ -8,6 +8,7 @@ import json
 import math
 import random
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from headway.data.objectives import Masked, Pair, SpanAnswer, Written
 from headway.data.reading import Texts, read_rows
 from headway.data.texts import Line, collated
 from headway.recipe import parse_recipe
-from headway.strict import ConfigError
+from headway.strict import ConfigError, kinds, variants
 from headway.text.tokenizer import BOS, EOS, PAD, Tokenizer
 from headway.text_training import TextValidation
 
@@ -421,3 +422,40 @@ def test_a_mask_that_a_mixer_cannot_serve_is_refused(files: Path) -> None:
     told["model"] = told["model"] | {"stack": STACK | {"layers": [linear]}}
     with pytest.raises(ConfigError, match="cannot keep the texts of a row apart"):
         parse_recipe(told)
+
+
+# ---- the guide ----
+
+GUIDE = (Path(__file__).parents[1] / "docs" / "guide" / "texts.md").read_text(encoding="utf-8")
+SMALL = ("train.steps=2", "train.validate_every=2", "model.dim=16", "model.stack.layers=[{repeat=1}]")
+
+
+def test_every_headway_line_of_the_guide_runs(headway: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    texts = sentences(60)
+    for name, rows_ in {
+        "texts.txt": texts,
+        "reviews.txt": texts,
+        "reviews.labels": ["good" if "cat" in text else "bad" for text in texts],
+        "new.txt": texts[:3],
+    }.items():
+        Path(name).write_text("".join(f"{row}\n" for row in rows_), encoding="utf-8")
+    recipes = re.findall(r"^```toml\n(.*?)^```$", GUIDE, flags=re.MULTILINE | re.DOTALL)
+    for name, text in zip(("lm", "masked", "classes"), recipes, strict=True):
+        Path(f"{name}.toml").write_text(text, encoding="utf-8")
+    blocks = re.findall(r"^```sh\n(.*?)^```$", GUIDE, flags=re.MULTILINE | re.DOTALL)
+    commands = [shlex.split(line)[1:] for block in blocks for line in block.splitlines()]
+    assert [words[0] for words in commands] == ["train", "generate", "generate", "train", "train", "label", "embed"]
+    for words in commands:
+        sets = [word for setting in SMALL for word in ("--set", setting)] if words[0] == "train" else []
+        sets += ["--set", "tokenizer.vocab_size=300"] if words[-1] in ("runs/lm", "runs/masked") and sets else []
+        code, out, err = headway(*words, *sets)
+        assert code == 0, f"{' '.join(words)}\n{err}"
+        if words[0] in ("generate", "label"):
+            assert len(out.splitlines()) >= (3 if words[0] == "label" or "--num" in words else 1)
+    assert np.load("vectors.npy").shape == (3, 16)
+
+
+def test_the_table_of_the_guide_has_all_objectives() -> None:
+    told = set(re.findall(r"^\| `(\w+)` \|", GUIDE, flags=re.MULTILINE))
+    assert told == {name for cls in variants(ObjectiveConfig) for name in kinds(cls)} - {"translate"}
