@@ -29,7 +29,7 @@ from headway.models.lm import LM
 from headway.nn.attention import Attention
 from headway.nn.mask import Causal, Full, Permutation, Prefix
 from headway.nn.mixer import Mixer
-from headway.train.objective import build_loss
+from headway.train.objective import build_loss, further
 
 B, T, D, H, V = 3, 7, 12, 4, 23
 POSITIONS = torch.arange(T).expand(B, -1)
@@ -168,6 +168,15 @@ def test_one_parallel_head_is_the_loss_of_the_next_token_alone() -> None:
     plain, one = lm(), lm(future=future)
     one.load_state_dict(plain.state_dict())
     close(losses(one, lm_config(future=future)), losses(plain, lm_config()))
+
+
+def test_tokens_ahead_are_those_of_the_same_text() -> None:
+    documents = torch.tensor([[0, 0, 0, 1, 1, -1], [4, 4, 4, 4, 4, 4]])
+    targets = torch.tensor([[5, 6, 2, 7, 2, 0], [5, 6, 7, 8, 9, 2]])
+    assert further(targets, 1, documents).tolist() == [[6, 2, 0, 2, 0, 0], [6, 7, 8, 9, 2, 0]]
+    assert further(targets, 2, documents).tolist() == [[2, 0, 0, 0, 0, 0], [7, 8, 9, 2, 0, 0]]
+    assert further(targets, 0, documents).tolist() == targets.tolist()
+    assert further(targets, 9, None).tolist() == [[0] * 6] * 2
 
 
 def test_modules_that_count_nothing_leave_the_loss_of_the_next_token_and_others_add_to_it() -> None:

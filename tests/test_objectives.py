@@ -24,7 +24,6 @@ from headway.data.objectives import (
     Permuted,
     SpanAnswer,
     Tagged,
-    Task,
     Written,
     answers,
     blocks,
@@ -33,9 +32,6 @@ from headway.data.objectives import (
     contrastive,
     joined,
     masked,
-    mixing_rates,
-    multi_token,
-    multitask,
     next_sentence,
     pack,
     pairs,
@@ -148,23 +144,6 @@ def test_a_chat_that_asks_all_but_bos_is_a_causal_text() -> None:
 def test_marks_that_ask_what_cannot_be_are_refused(tokens: list[int], asked: list[bool], told: str) -> None:
     with pytest.raises(ValueError, match=told):
         answers(tokens, asked)
-
-
-def test_targets_further_ahead_stop_at_the_end_of_the_text() -> None:
-    assert multi_token(causal([7, 8, 9]), 3) == [[7, 8, 9, EOS], [8, 9, EOS, PAD], [9, EOS, PAD, PAD]]
-    assert multi_token(causal([7, 8]), 1) == [[7, 8, EOS]]
-    assert multi_token(causal([7]), 4) == [[7, EOS], [EOS, PAD], [PAD, PAD], [PAD, PAD]]
-    with pytest.raises(ValueError, match="0 tokens ahead"):
-        multi_token(causal([7]), 0)
-
-
-def test_targets_further_ahead_are_never_of_the_next_text_of_a_packed_row() -> None:
-    (row,) = pack([causal([7, 8]), causal([9])], 5)
-    assert multi_token(row, 2) == [[7, 8, EOS, 9, EOS], [8, EOS, PAD, EOS, PAD]]
-
-
-def test_targets_further_ahead_keep_to_what_is_asked() -> None:
-    assert multi_token(prefix_lm([7, 8, 9], 2), 2) == [[PAD, PAD, 9, EOS], [PAD, 9, EOS, PAD]]
 
 
 # ---- rows of a fixed length ----
@@ -575,43 +554,6 @@ def test_ul2_hands_on_the_final_sentinel_and_refuses_a_mode_that_nothing_says() 
         ul2([20, 21], rng(), sentinels=SENTINELS, modes={"R": 801, "X": 803})
 
 
-# ---- many tasks ----
-
-
-def test_tasks_are_mixed_in_the_proportions_of_the_paper() -> None:
-    sizes = [100, 400, 10_000, 0]
-    assert mixing_rates(sizes, limit=900) == pytest.approx([100 / 1400, 400 / 1400, 900 / 1400, 0])
-    assert mixing_rates(sizes, limit=900, temperature=2) == pytest.approx([1 / 6, 1 / 3, 1 / 2, 0])
-    assert mixing_rates(sizes) == pytest.approx([100 / 10_500, 400 / 10_500, 10_000 / 10_500, 0])
-    assert mixing_rates(sizes, temperature=1e9) == pytest.approx([1 / 3, 1 / 3, 1 / 3, 0])
-    assert mixing_rates(sizes, limit=1) == pytest.approx([1 / 3, 1 / 3, 1 / 3, 0])
-
-
-@pytest.mark.parametrize(
-    ("sizes", "more", "told"),
-    [
-        ([0, 0], {}, "no task has an example"),
-        ([3], {"limit": 0.5}, "limit = 0.5"),
-        ([3], {"temperature": 0.0}, "temperature = 0.0"),
-        ([], {"limit": 0, "temperature": -1.0}, "no task.*; limit = 0.*; temperature = -1.0"),
-    ],
-)
-def test_mixtures_of_nothing_are_refused(sizes: list[int], more: dict, told: str) -> None:
-    with pytest.raises(ValueError, match=told):
-        mixing_rates(sizes, **more)
-
-
-def test_an_example_of_a_task_stands_behind_its_prefix() -> None:
-    draw = rng()
-    tasks = [Task([30], [Pair([20], [21])]), Task([31, 32], [Pair([22], [23]), Pair([24], [25]), Pair([26], [27])])]
-    found = [multitask(tasks, draw, limit=2) for _ in range(6000)]
-    counts = Counter((tuple(one.source), tuple(one.target)) for one in found)
-    assert within(counts[(30, 20), (21,)], 6000, 1 / 3)
-    for source, target in ((22, 23), (24, 25), (26, 27)):
-        assert within(counts[(31, 32, source), (target,)], 6000, 2 / 9)
-    assert len(counts) == 4
-
-
 # ---- fine-tuning ----
 
 
@@ -811,7 +753,6 @@ def test_an_answer_begins_in_the_piece_that_has_its_space() -> None:
         lambda rng: permuted(list(PIECES), rng, pieces=PIECES),
         lambda rng: span_corruption(list(PIECES), rng, sentinels=SENTINELS),
         lambda rng: ul2(list(PIECES), rng, sentinels=SENTINELS, modes=MODES),
-        lambda rng: multitask([Task([30], [Pair([20], [21]), Pair([22], [23])])], rng),
     ],
 )
 def test_the_generator_that_is_passed_in_decides_alone(draw: Callable[[np.random.Generator], object]) -> None:

@@ -7,10 +7,8 @@ what may be asked and drawn. cls and sep are ids too: atoms of the vocabulary, o
 
     causal, prefix_lm, answers     Written     Radford et al. 2019; Liu et al. 2018; Raffel et al. 2020, section 3.2.3
     joined, blocks, pack           rows of a fixed length
-    multi_token                    targets further ahead (Gloeckle et al. 2024)
     masked, next_sentence          Masked      Devlin et al. 2019
     permuted                       Permuted    Yang et al. 2019
-    multitask                      Pair        Raffel et al. 2020, section 3.5.2
     classification, pairs, regression, tagging, contrastive: what fine-tuning reads
 
 Objectives on spans (T5, UL2, answers in a text) are in `headway.data.spans`. Nothing is cut or left out in silence. The
@@ -20,7 +18,6 @@ independent checks are examples made by hand and properties, in tests/test_objec
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -169,21 +166,6 @@ def answers(tokens: Ids, asked: Sequence[bool]) -> Written:
         raise ValueError("; ".join(faults))
     targets = [token if is_asked else PAD for token, is_asked in zip(tokens[1:], asked[1:], strict=True)]
     return written(list(tokens[:-1]), targets)
-
-
-def multi_token(row: Written, num: int) -> list[list[int]]:
-    """Targets of the `num` next tokens, (num, T): row k asks for the one k + 1 ahead, PAD where there is none in the
-    same text (Gloeckle et al. 2024, equation 2). Row 0 is `row.targets`."""
-    if num < 1:
-        raise ValueError(f"{num} tokens ahead: give 1 or more")
-    places = range(len(row.tokens))
-    return [
-        [
-            row.targets[at + ahead] if at + ahead in places and row.documents[at + ahead] == row.documents[at] else PAD
-            for at in places
-        ]
-        for ahead in range(num)
-    ]
 
 
 # ---- rows of a fixed length ----
@@ -336,47 +318,6 @@ def permuted(tokens: Ids, rng: np.random.Generator, *, pieces: range, one_in: in
     for place in order[len(order) - num_asked :]:
         targets[place] = tokens[place]
     return Permuted(list(tokens), targets, rank)
-
-
-# ---- many tasks ----
-
-
-class Task(NamedTuple):
-    """prefix: ids that say what is to be done, before each source; rows: its examples."""
-
-    prefix: Ids
-    rows: Sequence[Pair]
-
-
-def mixing_rates(sizes: Sequence[int], *, limit: float = math.inf, temperature: float = 1.0) -> list[float]:
-    """How often each task comes, in parts of 1: min(size, limit)^(1 / temperature), over the sum of all (Raffel et al.
-    2020, section 3.5.2). A temperature of 1 is examples-proportional mixing, a high one makes all tasks alike; one
-    without examples never comes.
-
-    Raises ValueError for no examples at all, a limit below 1 or a temperature that is not above 0.
-    """
-    faults = []
-    if not any(sizes):
-        faults.append("no task has an example: give one of them some")
-    if limit < 1:
-        faults.append(f"limit = {limit}: give 1 or more")
-    if not temperature > 0:
-        faults.append(f"temperature = {temperature}: give more than 0")
-    if faults:
-        raise ValueError("; ".join(faults))
-    rates = [min(size, limit) ** (1 / temperature) if size else 0.0 for size in sizes]
-    return [rate / sum(rates) for rate in rates]
-
-
-def multitask(
-    tasks: Sequence[Task], rng: np.random.Generator, *, limit: float = math.inf, temperature: float = 1.0
-) -> Pair:
-    """An example of a task that is drawn by `mixing_rates`, each of its examples as likely, behind the task's prefix
-    (text to text, Raffel et al. 2020, section 2.4)."""
-    rates = mixing_rates([len(task.rows) for task in tasks], limit=limit, temperature=temperature)
-    prefix, rows = tasks[int(rng.choice(len(tasks), p=rates))]
-    row = rows[int(rng.integers(len(rows)))]
-    return Pair([*prefix, *row.source], list(row.target))
 
 
 # ---- fine-tuning ----

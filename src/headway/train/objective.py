@@ -120,7 +120,7 @@ def ahead(
     (Gloeckle et al. 2024; DeepSeek-V3, equations 24 and 25). The plain loss is of the next token alone."""
     parts = model.ahead(**inputs, trace=trace)
     found = [
-        unembed_loss(hidden, model.unembed, F.pad(targets[:, k:], (0, min(k, targets.shape[1]))), train.smoothing)
+        unembed_loss(hidden, model.unembed, further(targets, k, inputs.get("documents")), train.smoothing)
         for k, hidden in enumerate(parts)
     ]
     first, more = found[0], found[1:]
@@ -128,6 +128,13 @@ def ahead(
         return first
     total = sum((part.loss / max(part.tokens, 1) for part in more), torch.zeros_like(first.loss)) / len(more)
     return first._replace(loss=first.loss + weight * first.tokens * total)
+
+
+def further(targets: Tensor, k: int, documents: Tensor | None) -> Tensor:
+    """Targets k further ahead, PAD behind the end of a row, and of each text where several are in one."""
+    size = (0, min(k, targets.shape[1]))
+    found = F.pad(targets[:, k:], size, value=PAD)
+    return found if documents is None else found.where(F.pad(documents[:, k:], size, value=-1) == documents, PAD)
 
 
 def classes(
