@@ -63,6 +63,16 @@ COLUMNS: dict[str, Columns] = {
         "our_mib": ("Headway, MiB", ",.0f"),
         "their_mib": ("peer, MiB", ",.0f"),
     },
+    "questions": {
+        "question": ("question", ""),
+        "answer": ("answer", ""),
+        "commit": ("commit", ""),
+        "seed": ("seed", ""),
+        "steps": ("updates", ",d"),
+        "minutes": ("trained in, min", ".1f"),
+        "parameters": ("parameters", ",d"),
+        "bleu_tok_lc": ("BLEU test2016, lower-cased tokens", ".2f"),
+    },
     "family": {
         "recipe": ("recipe", ""),
         "begun_from": ("begun from", ""),
@@ -106,7 +116,7 @@ PARTS = {
     "enja": ("lines", {"all", "unseen"}),
 }
 """What a run has a row each for: the key, and its values."""
-RUN = ("recipe", "begun_from", "commit", "seed", "pair", "beam", "work", "threads", "peer")
+RUN = ("recipe", "cell", "begun_from", "commit", "seed", "pair", "beam", "work", "threads", "peer")
 """The keys, of those that a table has, which tell a run from others."""
 TOKENS = {("en-de", "test2016"): 12_103}
 """Of a reference, as the published score counts them."""
