@@ -151,6 +151,12 @@ def metrics(run: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
+@pytest.fixture
+def headway_line(request: pytest.FixtureRequest) -> Any:
+    """The command line, beside the package of its name."""
+    return request.getfixturevalue("headway")
+
+
 FIGURES = {"causal": "bits_per_character", "number": "pearson", "classes": "accuracy", "answers": "accuracy"}
 
 
@@ -159,7 +165,9 @@ FEW_VALIDATE = ("number", "answers", "tags", "contrast", "classes", "two")
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_each_objective_learns_from_files_and_its_model_is_used(files: Path, tmp_path: Path, name: str) -> None:
+def test_each_objective_learns_from_files_and_its_model_is_used(
+    files: Path, tmp_path: Path, name: str, headway_line: Any
+) -> None:
     scores = train(tmp_path / "run", recipe(files, name))
     valid = [row["valid_loss"] for row in metrics(tmp_path / "run") if "valid_loss" in row]
     assert len(valid) == 2
@@ -170,7 +178,9 @@ def test_each_objective_learns_from_files_and_its_model_is_used(files: Path, tmp
     if name in ("causal", "causal-lines", "ahead", "prefix"):
         assert [type(one) for one in model.generate(texts, max_new_tokens=4)] == [str] * 3
     elif name == "chat":
-        assert isinstance(model.reply([{"role": "user", "content": texts[0]}], max_new_tokens=4), str)
+        said = model.reply([{"role": "user", "content": texts[0]}], max_new_tokens=4)
+        words = ("generate", tmp_path / "run", texts[0], "--chat", "--max-new-tokens", 4)
+        assert headway_line(*words)[:2] == (0, f"{said}\n")
     elif name in ("classes", "number", "tags"):
         said = [next(iter(one)) for one in model.label(texts)]
         assert said == [{"classes": "label", "number": "value", "tags": "tags"}[name]] * 3

@@ -343,6 +343,10 @@ def generate(
     ] = 0.0,
     seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same text.")] = 0,
     count: Annotated[int, typer.Option("--num", min=1, help="Texts for each prompt, from seed on.")] = 1,
+    chat: Annotated[
+        bool,
+        typer.Option("--chat", help="The prompt is what a user says, of a model tuned on chats: its answer alone."),
+    ] = False,
     device: DeviceOption = Device.auto,
     dtype: DtypeOption = Dtype.float32,
     threads: ThreadsOption = None,
@@ -361,11 +365,18 @@ def generate(
     loaded = api.load_writer(model, device=device, dtype=dtype, threads=threads)
     asked = [one for one in prompts for _ in range(count)]
     options: dict[str, Any] = {"max_new_tokens": max_new_tokens, "temperature": temperature, "seed": seed}
-    for number, text in enumerate(loaded.generate(asked, **options)):
+    if chat:
+        said = [
+            loaded.reply([{"role": "user", "content": one}], **options | {"seed": seed + n})
+            for n, one in enumerate(asked)
+        ]
+    else:
+        said = loaded.generate(asked, **options)
+    for number, text in enumerate(said):
         if as_json:
             print_json({"prompt": asked[number], "text": text, "seed": seed + number})
         else:
-            print(asked[number] + text)
+            print(text if chat else asked[number] + text)
 
 
 @app.command()
