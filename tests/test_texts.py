@@ -18,6 +18,7 @@ import torch
 
 import headway
 from headway import api
+from headway.build import build
 from headway.config import (
     AnswersConfig,
     BPEConfig,
@@ -28,15 +29,17 @@ from headway.config import (
     ObjectiveConfig,
     SpansConfig,
     TagsObjectiveConfig,
+    TrainConfig,
     UL2Config,
 )
 from headway.data.objectives import Masked, Pair, SpanAnswer, Written
 from headway.data.reading import Texts, read_rows
 from headway.data.texts import Line, collated
-from headway.recipe import parse_recipe
+from headway.recipe import parse_model, parse_recipe
 from headway.strict import ConfigError, kinds, variants
 from headway.text.tokenizer import BOS, EOS, PAD, Tokenizer
 from headway.text_training import TextValidation
+from headway.train.objective import build_loss
 
 WORDS = "the cat dog bird house tree sees likes finds takes red small big old on in under table road".split()  # noqa: SIM905
 LAYER = {"mixer": {"kind": "attention", "num_heads": 2}, "ffn": {"kind": "gelu", "dim": 24}, "residual": "pre"}
@@ -298,6 +301,44 @@ def test_a_second_sentence_follows_in_half_of_all_draws_and_never_crosses_a_docu
     assert abs(follows - num / 2) < 4 * (num / 4) ** 0.5
     with pytest.raises(ValueError, match="an empty line between documents"):
         rows(MaskedConfig(next_sentence=True), lines(*sentences(10)), tokenizer, 96)
+
+
+def test_the_loss_of_what_follows_is_the_mean_over_texts_beside_that_over_words() -> None:
+    """Class 0 says that the second follows (BERT): with biases 2 and 0 its cross-entropy is ln(1 + e^-2) where it does,
+    and 2 more where it does not."""
+    told = [
+        Masked([1, 7, 2, 8, 2], [0, 9, 0, 0, 0], [0, 0, 0, 1, 1], True),
+        Masked([1, 6, 2, 5, 2], [0, 0, 0, 5, 0], [0, 0, 0, 1, 1], False),
+    ]
+    told += [Masked([1, 5, 2, 8, 9, 2], [0, 5, 0, 0, 9, 0], [0, 0, 0, 1, 1, 1], True)]
+    batch = collated(told, [1, 2, 3])
+    assert batch.inputs["next"].tolist() == [True, False, True]
+    assert batch.num_tokens == 4
+    config = parse_model(encoder({"kind": "words", "next": True}, segments=2))
+    torch.manual_seed(1)
+    model = build(config, 12).double().eval()
+    model.head.next.out.weight.data.zero_()
+    model.head.next.out.bias.data.copy_(torch.tensor([2.0, 0.0]))
+    smoothing = {"kind": "uniform", "epsilon": 0.0}
+    schedule = {"kind": "inverse_sqrt", "peak": 1.0, "warmup": 1}
+    train = TrainConfig.model_validate({"steps": 1, "smoothing": smoothing, "schedule": schedule})
+    found = build_loss(config, train)(model, batch, torch.device("cpu"))
+    logits = model(batch.inputs["tokens"], segments=batch.inputs["segments"])
+    words = torch.nn.functional.cross_entropy(
+        logits.flatten(0, 1), batch.targets.flatten(), ignore_index=0, reduction="sum"
+    )
+    follows = (3 * math.log(1 + math.exp(-2)) + 2) / 3
+    assert found.tokens == 4
+    assert found.nll.item() == pytest.approx(words.item())
+    assert found.loss.item() == pytest.approx(words.item() + 4 * follows)
+
+
+@pytest.mark.parametrize("name", ["chatml", "inst", "plain"])
+def test_a_chat_begins_with_bos_once_whatever_its_template_writes(name: str, tokenizer: Tokenizer) -> None:
+    chat = json.dumps({"messages": [{"role": "user", "content": "cat"}, {"role": "assistant", "content": "dog"}]})
+    [row] = made(rows(ChatObjectiveConfig(chat=name), lines(chat), tokenizer, 96))
+    assert row.tokens[0] == BOS
+    assert row.tokens.count(BOS) == 1
 
 
 @pytest.mark.parametrize("objective", [SpansConfig(), SpansConfig(share=0.4, mean=2.0), UL2Config()])
