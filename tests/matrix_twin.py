@@ -60,7 +60,8 @@ def norm(w: Weights, name: str, x: Tensor, kind: str) -> Tensor:
         return centred / torch.sqrt((centred**2).mean(-1, keepdim=True) + eps) * w[f"{name}.weight"] + w[f"{name}.bias"]
     if kind == "rmsnorm":
         return x / torch.sqrt((x**2).mean(-1, keepdim=True) + eps) * w[f"{name}.weight"]
-    return w[f"{name}.g"] * x / torch.sqrt((x**2).sum(-1, keepdim=True))
+    # Of a token that no gate lets through (reglu) nothing is left: g x / max(|x|, eps).
+    return w[f"{name}.g"] * x / torch.sqrt((x**2).sum(-1, keepdim=True).clamp(min=eps**2))
 
 
 def sigmoid(x: Tensor) -> Tensor:
