@@ -82,7 +82,7 @@ COLUMNS: dict[str, Columns] = {
         "minutes": ("trained in, min", ".1f"),
         "parameters": ("parameters", ",d"),
         "figure": ("figure", ""),
-        "value": ("", ".3f"),
+        "value": ("", ".2f"),
     },
     "enja": {
         "recipe": ("recipe", ""),
@@ -108,7 +108,6 @@ FITTING = {
     ",.0f": (int, float),
     ".1f": (int, float),
     ".2f": (int, float),
-    ".3f": (float,),
 }
 """What a format is for: these types and none that is derived from them, as True is from int."""
 PARTS = {
