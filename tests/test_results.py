@@ -40,7 +40,14 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "bench" / "results"
 PAGE = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
 NAMES = sorted(path.stem for path in RESULTS.glob("*.jsonl"))
-FIGURE = {"multi30k": "bleu", "multi30k-decoders": "bleu", "enja": "bleu_13a", "train": "ratio", "family": "value"}
+FIGURE = {
+    "multi30k": "bleu",
+    "multi30k-decoders": "bleu",
+    "enja": "bleu_13a",
+    "train": "ratio",
+    "family": "value",
+    "questions": "bleu_tok_lc",
+}
 TOLD = {"seed": "{}", "steps": "{:,}", "recipe": "{}", "commit": "{}", "peer": "{}", "ours": "{:,.0f}"}
 """How figures are written, of those that a row has."""
 TABLES = runpy.run_path(str(ROOT / "bench" / "tables.py"))
